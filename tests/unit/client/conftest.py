@@ -11,7 +11,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 
 @pytest.fixture
 def connection(broker: KafkaBroker) -> KafkaConnection:
-    return KafkaConnection(broker.bootstrap)
+    return KafkaConnection(broker.bootstrap, timeout_s=60.0)
 
 
 @pytest.fixture

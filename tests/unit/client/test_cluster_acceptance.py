@@ -42,6 +42,7 @@ from tidegate.client.cluster_acceptance import (
 )
 from tidegate.client.feed_topics import row_decoder
 from tidegate.client.jobs import Jobs, jobs_topic
+from tidegate.client.kafka import topic_admin
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
@@ -111,7 +112,8 @@ class Held:
 
 
 @pytest.fixture
-def held(broker: KafkaBroker, topic_prefix: str) -> Iterator[Held]:
+def held(broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    monkeypatch.setattr(topic_admin, "_ENDS_S", 60.0)
     with ExitStack() as opened:
         yield Held(broker, topic_prefix, opened)
 
@@ -119,7 +121,7 @@ def held(broker: KafkaBroker, topic_prefix: str) -> Iterator[Held]:
 def test_both_clusters_are_named_and_the_next_epoch_is_on_the_one_that_answers(held: Held) -> None:
     held.begin()
     found = held.find()
-    assert (found.stored, found.found) == (_FORMER, open_admin(held.connection, 10).cluster_id())
+    assert (found.stored, found.found) == (_FORMER, open_admin(held.connection, 60).cluster_id())
     begin = begin_there(found, Begin.MARKER)
     assert begin == Timestamp(2_900 * SECOND)
     held.jobs.accept(found.definition, found.accepted(begin))
@@ -304,7 +306,7 @@ def test_the_command_shows_both_clusters_and_acts_once_the_right_one_is_named(he
 
 
 def test_topics_come_to_be_with_the_partitions_that_the_feed_has_or_are_waited_for(held: Held) -> None:
-    admin = open_admin(held.connection, 10)
+    admin = open_admin(held.connection, 60)
     cluster = admin.cluster_id()
     with pytest.raises(SinkHeld, match=f"are on the Kafka cluster another.*the cluster {cluster} now"):
         _prepare(held, held.target, admin, "another")

@@ -77,7 +77,7 @@ def write(bootstrap: str, records: Iterable[TopicRecord]) -> None:
     """
     producer = Producer({"bootstrap.servers": bootstrap, "max.in.flight.requests.per.connection": 1})
     _produce(producer, records)
-    assert producer.flush(10) == 0
+    assert producer.flush(_KNOWN_S) == 0
 
 
 def write_transaction(
@@ -90,14 +90,14 @@ def write_transaction(
     """
     records = list(records)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
-    producer.init_transactions(10)
+    producer.init_transactions(_KNOWN_S)
     producer.begin_transaction()
     _produce(producer, records)
-    producer.flush(10)
+    producer.flush(_KNOWN_S)
     if commit:
-        producer.commit_transaction(10)
+        producer.commit_transaction(_KNOWN_S)
     else:
-        producer.abort_transaction(10)
+        producer.abort_transaction(_KNOWN_S)
     wait_until_ended(bootstrap, {TopicPartition(record.topic, record.partition) for record in records})
 
 

@@ -18,6 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay
 from stack.kafka import KafkaBroker
 from tests.moving_address import MovingAddress
 from tests.unit.client.topics import create_topic, write
+from tidegate.client.kafka import topic_admin
 from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.listed_offsets import listed_offsets
@@ -108,17 +109,22 @@ def test_of_a_question_that_one_broker_did_not_answer_no_offset_counts() -> None
 
 @pytest.mark.parametrize("open_client", [_of_workers, _of_spark], ids=["workers", "spark"])
 def test_a_lost_connection_is_no_end(
-    address: MovingAddress, place: TopicPartition, open_client: Callable[[str], Ends]
+    address: MovingAddress,
+    place: TopicPartition,
+    open_client: Callable[[str], Ends],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """librdkafka says that the topic ends at -1001 then: a marker named that, or a later end had fallen."""
     client = open_client(address.address)
-    assert client.ends([place]) == {place: 2}, "the client knows the leader now"
+    with monkeypatch.context() as patient:
+        patient.setattr(topic_admin, "_ENDS_S", _PATIENCE_S)
+        assert client.ends([place]) == {place: 2}, "the client knows the leader now"
     with _lost(address), pytest.raises(RetryError, match="Kafka does not tell where the topics"):
         client.ends([place])
 
 
 def test_commands_ask_again_when_a_connection_is_lost(address: MovingAddress, place: TopicPartition) -> None:
-    cluster = Cluster(KafkaConnection(address.address))
+    cluster = Cluster(KafkaConnection(address.address, timeout_s=_PATIENCE_S))
     assert cluster.bounds([place]) == {place: Bounds(0, 2)}, "the client knows the leader now"
     with _lost(address) as back:
         Timer(_AWAY_S, back).start()

@@ -11,10 +11,12 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic, delete_before, write
+from tidegate.client.kafka import prompt_consumer
 from tidegate.client.kafka.prompt_consumer import PromptConsumer
 from tidegate.verify import TopicRecord
 
 _WAIT_S = 30.0
+_PATIENCE_S = 60.0
 
 
 @contextmanager
@@ -55,8 +57,9 @@ def three_records(bootstrap: str, topic: str, partitions: Sequence[int]) -> None
 
 @pytest.mark.broker
 def test_each_partition_is_read_from_where_it_begins_or_from_the_offset_that_is_given(
-    broker: KafkaBroker, topic_prefix: str
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(prompt_consumer, "_ANSWER_S", _PATIENCE_S)
     topic = f"{topic_prefix}t"
     create_topic(broker.bootstrap, topic, 4)
     three_records(broker.bootstrap, topic, [0, 1, 2])
@@ -70,7 +73,10 @@ def test_each_partition_is_read_from_where_it_begins_or_from_the_offset_that_is_
 
 
 @pytest.mark.broker
-def test_a_partition_that_nobody_knows_is_left_to_librdkafka(broker: KafkaBroker, topic_prefix: str) -> None:
+def test_a_partition_that_nobody_knows_is_left_to_librdkafka(
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_consumer, "_ANSWER_S", _PATIENCE_S)
     topic = f"{topic_prefix}t"
     create_topic(broker.bootstrap, topic)
     three_records(broker.bootstrap, topic, [0])

@@ -57,7 +57,7 @@ class HandFeed:
         **topic_config: str,
     ) -> None:
         self.start = start
-        self.connection = KafkaConnection(bootstrap)
+        self.connection = KafkaConnection(bootstrap, timeout_s=60.0)
         self.prefix, self.app_id = prefix, f"{prefix}app"
         self._table = descriptors[-1]
         self.topic = f"{prefix}{self._table.name}"
@@ -146,7 +146,7 @@ class HandFeed:
 
     def flush(self) -> None:
         """Return once everything is in Kafka."""
-        assert self.producer.flush(30) == 0
+        assert self.producer.flush(60) == 0
 
 
 def opened(feed: HandFeed, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:

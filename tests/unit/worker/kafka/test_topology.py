@@ -243,7 +243,6 @@ def test_the_topic_of_a_faster_worker_is_taken(broker: KafkaBroker, topic_prefix
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("partitions", "policy", "reason"),
     [(1, "compact", "has 1 partitions where 2 are needed"), (2, "delete", "has cleanup.policy=delete")],
@@ -257,19 +256,22 @@ def test_a_topic_that_somebody_else_made_meanwhile_is_checked(
 
 
 @pytest.mark.broker
-def test_ends_are_told_above_transactions_that_are_open(broker: KafkaBroker, topic_prefix: str) -> None:
+def test_ends_are_told_above_transactions_that_are_open(
+    broker: KafkaBroker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A committed reader's end would stand below them, and below rows that were acknowledged behind them."""
+    monkeypatch.setattr(topic_admin, "_ENDS_S", 60.0)
     topic = f"{topic_prefix}rows"
     create_topic(broker.bootstrap, topic, 2)
     dead = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"{topic_prefix}dead"})
-    dead.init_transactions(10)
+    dead.init_transactions(60)
     dead.begin_transaction()
     dead.produce(topic, b"open", partition=1)
-    assert dead.flush(10) == 0
+    assert dead.flush(60) == 0
     write(broker.bootstrap, [TopicRecord(topic, 1, -1, b"[1]", b"row", 0)])
     admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
     assert admin.ends([(topic, 0), (topic, 1)]) == {(topic, 0): 0, (topic, 1): 2}
-    dead.abort_transaction(10)
+    dead.abort_transaction(60)
 
 
 @pytest.mark.broker

@@ -79,11 +79,11 @@ def test_what_a_dead_process_had_begun_is_not_there(groups: Groups) -> None:
     assert dead._producer is not None
     dead._producer.begin_transaction()
     places = [confluent_kafka.TopicPartition(groups.topic, 0, 9, "{}")]
-    dead._producer.send_offsets_to_transaction(places, dead._group, 10)
+    dead._producer.send_offsets_to_transaction(places, dead._group, 60)
     successor = groups.acquire(groups.prefix)
     assert successor.token == groups.token(1)
     with pytest.raises(KafkaException, match="fenced"):
-        dead._producer.commit_transaction(10)
+        dead._producer.commit_transaction(60)
     with pytest.raises(Fenced):
         dead.commit(groups.token(2))
     successor.commit(groups.token(2))
@@ -144,7 +144,7 @@ def test_a_process_that_dies_while_it_asks_leaves_the_token(groups: Groups) -> N
     assert dead._producer is not None
     dead._producer.begin_transaction()
     asked = [confluent_kafka.TopicPartition(*dead._first, 0)]
-    dead._producer.send_offsets_to_transaction(asked, dead._group, 10)
+    dead._producer.send_offsets_to_transaction(asked, dead._group, 60)
     assert groups.acquire(groups.prefix).token == groups.token(1)
 
 
