@@ -1,0 +1,149 @@
+"""The times of connections to the web front: of requests, of answers that nobody reads, and of streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.unit.registry.certificates import Authority
+from tests.unit.serve.memory_subscriptions import MemorySubscriptions, until
+from tests.unit.serve.postgres.served import bound_buffers, run
+from tests.unit.serve.web.served_web import LargePage, serving_web
+from tidegate.serve.limits import ServeLimits
+
+#: A bound that no machine reaches within a test.
+_LONG_S = 60.0
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", id="its second request"),
+        pytest.param(
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999\r\n\r\n", id="a body"
+        ),
+        pytest.param(b"", id="its first request"),
+    ],
+)
+def test_a_client_that_sends_a_byte_now_and_then_is_ended(head: bytes) -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            writer.write(head)
+            if head:
+                assert (await reader.readline()).split()[1] in (b"200", b"413")
+            else:
+                await until(lambda: served.front.connections == 1, "it is there")
+            served.give(0.3)
+            reading = asyncio.ensure_future(reader.read())
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+                while not reading.done():
+                    writer.write(b"x")
+                    await asyncio.wait({reading}, timeout=0.05)
+                await reading
+            writer.close()
+
+    run(test)
+
+
+def test_requests_on_one_connection_go_on_beyond_the_bound_of_each() -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            await until(lambda: served.front.connections == 1, "it is there")
+            timers = [served.connection._deadline]
+            for _ in range(5):
+                writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+                timers.append(served.connection._deadline)
+            ends_at = [timer.when() for timer in timers if timer is not None]
+            assert ends_at == sorted(set(ends_at)), "each request has a time of its own"
+            assert [timer is not None and timer.cancelled() for timer in timers] == [True] * 5 + [False]
+            writer.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("over_tls", [False, True])
+def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_not(
+    over_tls: bool, tmp_path: Path
+) -> None:
+    authority = Authority()
+    trusted = ssl.create_default_context(cadata=authority.cert.decode())
+    tls = (authority.server_context(tmp_path), trusted) if over_tls else (None, None)
+
+    async def test() -> None:
+        limits = ServeLimits(startup_s=_LONG_S)
+        async with serving_web(limits=limits, feeds=LargePage(), tls=tls[0]) as served:
+            slow = await served.get("/feeds", tls[1])
+            await until(lambda: 8 * _LONG_S < served.left_s <= 9 * _LONG_S, "as long again for each MiB")
+            for _ in range(8):
+                await slow.reader.readexactly(LargePage.BYTES // 8)
+            slow.close()
+            await until(lambda: served.front.connections == 0, "it is gone")
+            silent = await served.get("/feeds", tls[1])
+            await until(lambda: served.left_s < math.inf, "it waits for its client")
+            served.give(0.02)
+            await until(lambda: served.front.connections == 0, "it is ended")
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                assert len(await silent.reader.read()) < LargePage.BYTES
+            silent.close()
+
+    run(test)
+
+
+def test_a_client_that_has_read_a_long_answer_has_no_longer_for_its_next_request() -> None:
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S), feeds=LargePage()) as served:
+            answer = await served.get("/feeds")
+            assert len(await answer.body()) == LargePage.BYTES
+            assert served.left_s > 8 * _LONG_S, "it may still read: the server does not know that it has"
+            answer.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
+            await until(lambda: served.left_s <= _LONG_S, "it has the time of a request")
+            served.give(0.02)
+            with contextlib.suppress(ConnectionError):
+                assert await answer.reader.read() == b""
+            answer.close()
+
+    run(test)
+
+
+def test_answers_that_nobody_reads_hold_no_connection() -> None:
+    """Requests in a row, of which each waits for the answer before it to be read."""
+
+    async def test() -> None:
+        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            bound_buffers(writer.get_extra_info("socket"))
+            writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a socket has it
+            writer.write(b"GET /tidegate.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
+            await until(lambda: served.front.connections == 1, "it is there")
+            await until(lambda: served.connection._is_full, "it waits for its client")
+            served.give(0.3)
+            await until(lambda: served.front.connections == 0, "it is ended")
+            writer.close()
+            del reader
+
+    run(test)
+
+
+def test_a_stream_outlasts_the_bound_of_its_request() -> None:
+    async def test() -> None:
+        source = MemorySubscriptions()
+        source.commit(5, (1, 1, "a"))
+        async with serving_web(source, limits=ServeLimits(startup_s=_LONG_S)) as served:
+            answer = await served.subscribe("SUBSCRIBE accounts")
+            await answer.message()
+            await answer.message()
+            assert served.left_s == math.inf, "the bound is that of the request alone"
+            source.commit(6, 1)
+            assert len((await answer.message())["rows"]) == 1
+            answer.close()
+
+    run(test)
