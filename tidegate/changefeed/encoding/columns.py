@@ -18,10 +18,11 @@ def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
     Virtual columns, which are always null, are shown if the feed asks for them.
     """
     virtual = options.virtual_columns is VirtualColumns.NULL
+    hidden = options.headers_json_column_name or None  # a column may have no name
     return [
         column
         for column in table.columns
-        if (column.in_rows or (virtual and column.public)) and column.name != options.headers_json_column_name
+        if (column.in_rows or (virtual and column.public)) and column.name != hidden
     ]
 
 

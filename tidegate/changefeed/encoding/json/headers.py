@@ -17,7 +17,7 @@ from decimal import Decimal
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.record_encoder import Headers
-from tidegate.changefeed.text.json_text import utf8
+from tidegate.changefeed.text.json_text import decimal_text, utf8
 from tidegate.errors import UnsupportedTable
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
@@ -63,6 +63,6 @@ def _text(value: JsonValue) -> str | None:
         case str():
             return value
         case Decimal():
-            return str(value)
+            return decimal_text(value)
         case _:
             return None

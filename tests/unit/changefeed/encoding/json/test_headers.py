@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.changefeed.tables import INT, STRING, deletion, deletion_of, row, table, update
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.encoder import compile_encoder
+from tidegate.changefeed.text.json_text import decimal_text
 from tidegate.errors import UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows.types import Json, JsonValue, Kind, SqlType
@@ -33,6 +34,13 @@ def test_each_member_is_a_header() -> None:
         ("n", b"1.50"),
         ("trace_id", b"abc"),
     ]
+
+
+def test_a_number_has_the_text_that_it_has_in_a_row() -> None:
+    numbers = {"a": Decimal("0E-8"), "b": Decimal("-0E-8"), "c": Decimal("1E+3"), "d": Decimal("2.50")}
+    headers = headers_of(dict(numbers))
+    assert headers == [(name, decimal_text(value).encode()) for name, value in numbers.items()]
+    assert headers[0] == ("a", b"0.00000000")
 
 
 def test_members_without_a_text_of_their_own_have_no_header() -> None:
