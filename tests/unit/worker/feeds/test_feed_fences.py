@@ -181,17 +181,19 @@ def test_each_of_the_ids_is_waited_for_so_long(ending: Ending, monkeypatch: pyte
     cluster_id, open_fence = ending.sink.admin.cluster_id(), WorkerTransactionalProducer.open
     waited_s: list[float] = []
 
-    def open_slowly(self: WorkerTransactionalProducer) -> None:
-        open_fence(self)
-        waited_s.append(0.6 * 600.0)  # by the loop's clock, before the loop hears of it
-
     async def shut_out() -> None:
         loop = asyncio.get_running_loop()
         now = loop.time
+
+        def open_slowly(self: WorkerTransactionalProducer) -> None:
+            open_fence(self)
+            waited_s.append(0.6 * 600.0)  # by the loop's clock
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(60)  # it looks who waits too long
+
         monkeypatch.setattr(loop, "time", lambda: now() + sum(waited_s))
+        monkeypatch.setattr(WorkerTransactionalProducer, "open", open_slowly)
         await ending.shut_out(cluster_id)
 
-    monkeypatch.setattr(WorkerTransactionalProducer, "open", open_slowly)
     asyncio.run(shut_out())
     assert len(waited_s) == 3
     assert ending.fences.is_shut_out(_FEED)
