@@ -41,14 +41,15 @@ class StatementRows:
     Attributes:
         fingerprint: that of the plan's tokens.
         form: equal for plans that show the same rows of the same changes.
-        stateful: whether it has to be given the snapshot and all changes behind it, once and in order.
+        stateful: whether it has to be given a snapshot and all changes behind it, once and in order.
     """
 
-    __slots__ = ("_columns", "_plain", "_plan", "_selection", "fingerprint", "form", "stateful")
+    __slots__ = ("_columns", "_plain", "_plan", "_selection", "_share", "fingerprint", "form", "stateful")
 
     def __init__(self, plan: SubscribePlan, source: str, share: ProcessShare | None = None) -> None:
         """``source`` is the feed, for the fingerprint. ``share`` bounds what a ``stateful`` one keeps."""
         self._plan = plan
+        self._share = share
         self._selection = plan.selection(share)
         reduced = reduced_columns(plan)
         self._columns = ReducedColumns(plan.relation, reduced) if reduced else None
@@ -76,11 +77,15 @@ class StatementRows:
     ) -> ShownRows:
         """Show the table's rows as of a frontier, as the snapshot of a subscription that begins there.
 
+        A ``stateful`` one forgets all that it was given before, such as a snapshot that led nowhere.
+
         ``made`` counts what the query makes; by default up to the bound of a batch. Raises
         ``EvaluationError``, among these ``LimitExceeded``, what ``made`` raises, and ``UnreadableRow`` for
         JSON that is nested too deeply to be compared.
         """
         made = made or ShownBytes()
+        if self.stateful:
+            self._selection = self._plan.selection(self._share)
         as_of = resume_as_of(frontier)
         outputs = self._outputs(as_of)
         rows = self._reduced(rows)
