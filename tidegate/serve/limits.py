@@ -32,7 +32,8 @@ class ServeLimits:
         table_rows: rows of a table that the server keeps in memory, where it has no directory for them.
         table_bytes: about how many bytes these rows may take.
         own_bytes: about how many bytes all subscriptions together may keep of rows of their own: for LIMIT
-            and OFFSET, by key for readers of their own, and batches that clients have not taken yet.
+            and OFFSET, by key for readers of their own, batches that clients have not taken yet, and rows of
+            snapshots that a table in memory has not any more.
     """
 
     connections: int = 100

@@ -121,7 +121,7 @@ class ShownBatches:
         """Return the table's rows as of some moment of the last second: as a batch, or in chunks.
 
         With ``at_least`` they are as of the present, since the last second may lie before ``at_least``.
-        Chunks are the caller's, to be closed. Raises ``EvaluationError``.
+        Chunks are the caller's, to be closed. Raises ``EvaluationError``, among these ``LimitExceeded``.
         """
         known = self._snapshots.get(shown_by.form) if at_least is None else None
         if known is not None:
@@ -143,15 +143,18 @@ class ShownBatches:
                 replace(snapshot, rows=all_rows(snapshot.rows, sizes.whole_bytes)), shown_by
             )
         if snapshot.row_count > sizes.shared_rows:
-            return SnapshotChunks(snapshot, shown_by, lambda: self.sizes)
+            return self._chunks(snapshot, shown_by)
         rows, more = rows_up_to(snapshot.rows, sizes.piece_bytes, weighs_all=sizes.cuts_all)
         if more is not None:
-            return SnapshotChunks(replace(snapshot, rows=more), shown_by, lambda: self.sizes)
+            return self._chunks(replace(snapshot, rows=more), shown_by)
         snapshot = replace(snapshot, rows=rows)
         try:
             return snapshot_batch(snapshot, shown_by, sizes.piece())
         except PieceFull:
-            return SnapshotChunks(snapshot, shown_by, lambda: self.sizes)
+            return self._chunks(snapshot, shown_by)
+
+    def _chunks(self, snapshot: TableSnapshot, shown_by: StatementRows) -> SnapshotChunks:
+        return SnapshotChunks(snapshot, shown_by, lambda: self.sizes, self.kept_memory)
 
     def _forget_soon(self, form: Hashable, made: _Shown) -> None:
         shared = not (made.cancelled() or made.exception()) and self._is_shared(made.result())

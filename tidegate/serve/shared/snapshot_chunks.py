@@ -10,19 +10,22 @@ that the query makes of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import Final
 
 from tidegate.errors import LimitExceeded
 from tidegate.serve.held_batches import COUNTED_BYTES
+from tidegate.serve.kept_memory import KeptMemory
+from tidegate.serve.shared.row_pieces import RowPiece, WeighedRows
+from tidegate.serve.shared.table_moment import MomentRows, held_rows
 from tidegate.serve.shared.table_reader import TableSnapshot
 from tidegate.subscribe.changes.table_changes import TableChanges
 from tidegate.subscribe.client.resume_token import ResumeToken
 from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
-from tidegate.subscribe.statement_rows import ShownRows, StatementRows
+from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 from tidegate.subscribe.updates.row_size import row_bytes
@@ -76,33 +79,51 @@ class SnapshotSizes:
 
 
 class SnapshotChunks:
-    """The chunks of one snapshot, for one subscriber. Close it: it keeps rows of its time."""
+    """The chunks of one snapshot, for one subscriber. Close it: it keeps rows of its time.
 
-    __slots__ = ("_batches", "_closed", "_lock", "_shown_by", "_sizes", "frontier", "token")
+    Rows in memory count for as long as they are kept, but for those that the table has, too.
+    """
+
+    __slots__ = ("_closed", "_halves", "_lock", "_rows", "_shown_by", "_sizes", "frontier", "token")
 
     def __init__(
-        self, snapshot: TableSnapshot, shown_by: StatementRows, sizes: Callable[[], SnapshotSizes]
+        self,
+        snapshot: TableSnapshot,
+        shown_by: StatementRows,
+        sizes: Callable[[], SnapshotSizes],
+        kept_memory: KeptMemory,
     ) -> None:
-        """``sizes`` says the sizes for the next chunk: memory may become scarce amid a snapshot."""
+        """``sizes`` says the sizes for the next chunk: memory may become scarce amid a snapshot.
+
+        Raises ``LimitExceeded`` if the memory has no room for its rows.
+        """
+        self._rows = _of_pieces(snapshot.rows)
+        if isinstance(self._rows, MomentRows):
+            self._rows.moment.count_in(kept_memory)
         #: The rows are as of it.
         self.frontier = snapshot.frontier
         #: That of the last chunk.
         self.token = ResumeToken(snapshot.frontier, shown_by.fingerprint, snapshot.offsets)
         self._shown_by = shown_by
         self._sizes = sizes
-        self._batches = self._made(snapshot)
+        #: Halves of a piece that were too large together.
+        self._halves: deque[RowPiece] = deque()
         self._lock = threading.Lock()
         self._closed = False
 
     def next(self) -> SubscriptionBatch | None:
         """Make the next batch; ``None`` behind the last one. It takes a while: call it in a thread.
 
-        Raises ``EvaluationError``, ``HistoryLost`` for damaged rows, and ``StateError`` where the reader has
-        let its rows go.
+        Raises ``EvaluationError``, among these ``LimitExceeded`` where memory has no room for the rows any
+        more, ``HistoryLost`` for damaged rows, and ``StateError`` where the reader has let its rows go. An
+        error is its end.
         """
         try:
             with self._lock:
-                return None if self._closed else next(self._batches, None)
+                return None if self._closed else self._next()
+        except BaseException:
+            self._closed = True
+            raise
         finally:
             self._let_go()
 
@@ -117,82 +138,62 @@ class SnapshotChunks:
     def _let_go(self) -> None:
         if self._closed and self._lock.acquire(blocking=False):
             try:
-                self._batches.close()
+                self._halves.clear()
+                self._rows.close()
             finally:
                 self._lock.release()
 
-    def _made(self, snapshot: TableSnapshot) -> Generator[SubscriptionBatch]:
-        pieces = _pieces(snapshot.rows, self._sizes)
-        some = next(pieces, [])
-        for following in pieces:
-            yield from self._partial(some)
-            some = following
-            del following
-        yield from self._last(some)
+    def _next(self) -> SubscriptionBatch | None:
+        while True:
+            sizes = self._sizes()
+            if self._halves:
+                piece: RowPiece | None = self._halves.popleft()
+            else:
+                piece = self._rows.next(sizes.chunk_rows, sizes.piece_bytes)
+            if piece is None:
+                return None
+            try:
+                batch = self._batch(piece, sizes)
+            except PieceFull:  # a chunk has no room for what is made of it
+                self._halves.extendleft(reversed(piece.halves()))
+            else:
+                if batch is not None:
+                    return batch
 
-    def _partial(self, rows: Sequence[RowValues]) -> Iterator[SubscriptionBatch]:
-        """Yield chunks of these rows: one, or halves where a chunk has no room for what is made of them."""
-        sizes = self._sizes()
-        shown: Sequence[RowValues] | None = None
-        with suppress(PieceFull):
-            sizes.require_room(rows)
-            shown = self._shown_by.chunk(rows, self.frontier, sizes.piece())
-        if shown is None:
-            half = len(rows) // 2
-            yield from self._partial(rows[:half])
-            yield from self._partial(rows[half:])
-        elif shown:
-            as_of = Frontier(resume_as_of(self.frontier))
-            yield SubscriptionBatch(as_of, tuple(shown), False, None, False, is_partial=True)
+    def _batch(self, piece: RowPiece, sizes: SnapshotSizes) -> SubscriptionBatch | None:
+        """Make the batch of a piece; ``None`` for nothing, which only the last piece may show.
 
-    def _last(self, rows: Sequence[RowValues]) -> Iterator[SubscriptionBatch]:
-        """Yield the chunks of the last rows, behind which the snapshot is complete."""
-        sizes = self._sizes()
-        last: ShownRows | None = None
-        with suppress(PieceFull):
-            sizes.require_room(rows)
+        Raises ``PieceFull``.
+        """
+        rows = piece.rows()
+        sizes.require_room(rows)
+        if piece.is_last:
             last = self._shown_by.snapshot(rows, self.frontier, sizes.piece())
-        if last is None:
-            half = len(rows) // 2
-            yield from self._partial(rows[:half])
-            yield from self._last(rows[half:])
-        else:
-            yield SubscriptionBatch(self.frontier, last.rows, True, self.token, False)
+            return SubscriptionBatch(self.frontier, last.rows, True, self.token, False)
+        shown = self._shown_by.chunk(rows, self.frontier, sizes.piece())
+        as_of = Frontier(resume_as_of(self.frontier))
+        return SubscriptionBatch(as_of, tuple(shown), False, None, False, is_partial=True) if shown else None
+
+
+def _of_pieces(rows: Iterable[RowValues]) -> MomentRows | WeighedRows:
+    if isinstance(rows, MomentRows):
+        return rows
+    return held_rows(rows) if isinstance(rows, list) else WeighedRows(rows)
 
 
 def _is_beyond(rows: Iterable[RowValues], most: int) -> bool:
     return any(taken > most for taken in accumulate(map(row_bytes, rows)))
 
 
-def _pieces(rows: Iterable[RowValues], sizes: Callable[[], SnapshotSizes]) -> Iterator[list[RowValues]]:
-    """Yield rows some at a time. Those that are in memory in any case are not weighed."""
-    if isinstance(rows, list):
-        begin = 0
-        while begin < len(rows):
-            piece = rows[begin : begin + sizes().chunk_rows]
-            begin += len(piece)
-            yield piece
-        return
-    piece, taken, now = [], 0, sizes()
-    for row in rows:
-        taken += row_bytes(row)
-        if piece and (len(piece) >= now.chunk_rows or taken > now.piece_bytes):
-            yield piece
-            piece, taken, now = [], row_bytes(row), sizes()
-        piece.append(row)
-    if piece:
-        yield piece
-
-
 def rows_up_to(
     rows: Iterable[RowValues], most: int, *, weighs_all: bool = False
-) -> tuple[list[RowValues], Iterable[RowValues] | None]:
+) -> tuple[Iterable[RowValues], Iterable[RowValues] | None]:
     """Take rows into memory, up to ``most`` bytes.
 
     Returns those, and all of them once more if there are more; ``None`` if there are not. Rows that are in
     memory in any case are not weighed, unless it ``weighs_all``.
     """
-    if isinstance(rows, list):
+    if isinstance(rows, MomentRows):
         return rows, rows if weighs_all and _is_beyond(rows, most) else None
     rows, taken, some = iter(rows), 0, list[RowValues]()
     for row in rows:
@@ -203,7 +204,7 @@ def rows_up_to(
     return some, None
 
 
-def all_rows(rows: Iterable[RowValues], most: int) -> list[RowValues]:
+def all_rows(rows: Iterable[RowValues], most: int) -> Iterable[RowValues]:
     """Take all rows into memory. Raises ``LimitExceeded`` if that takes more than ``most`` bytes."""
     some, more = rows_up_to(rows, most)
     if more is not None:

@@ -9,10 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
+from weakref import WeakSet, ref
 
 from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_empty_key_rows
 from tidegate.client.subscribe.state.table_directory import discard_key_table
 from tidegate.errors import RequestRefused, StateError
+from tidegate.serve.shared.table_moment import TableMoment
 from tidegate.subscribe.changes.key_rows import KeyChange, KeyRows, MemoryKeyRows, memory_bytes
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.relation import Relation
@@ -48,22 +50,32 @@ class MemoryLimits:
 
 
 class MemoryTableRows(MemoryKeyRows):
-    """Rows in memory, within limits."""
+    """Rows in memory, within limits.
 
-    __slots__ = ("_held_bytes", "_limits", "_table")
+    Subscribers that begin between two changes share one moment.
+    """
+
+    __slots__ = ("_held_bytes", "_limits", "_moment", "_moments", "_table")
 
     def __init__(self, table: str, limits: MemoryLimits) -> None:
         super().__init__()
         self._table = table
         self._limits = limits
         self._held_bytes = 0
+        #: The moments whose rows somebody still has; that of the rows as they are now, if it is among them.
+        self._moments: WeakSet[TableMoment] = WeakSet()
+        self._moment: ref[TableMoment] | None = None
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
         """See ``KeyRows``. Raises ``RequestRefused`` for a table that is too large."""
         changes = list(changes)
         before = super().replace_all(changes)
+        gone_bytes = 0
         for (key, row), row_before in zip(changes, before, strict=True):
-            self._held_bytes += memory_bytes(key, row) - memory_bytes(key, row_before)
+            row_bytes_before = memory_bytes(key, row_before)
+            self._held_bytes += memory_bytes(key, row) - row_bytes_before
+            gone_bytes += row_bytes_before
+        self._go_on(gone_bytes)
         if len(self._rows) > self._limits.rows:
             raise self._too_large(f"has more than {self._limits.rows:,} rows")
         if self._held_bytes > self._limits.bytes:
@@ -72,12 +84,27 @@ class MemoryTableRows(MemoryKeyRows):
 
     def frozen(self) -> FrozenRows:
         """See ``TableRows``."""
-        return FrozenRows(len(self._rows), list(self._rows.values()))
+        moment = None if self._moment is None else self._moment()
+        rows = None if moment is None else moment.again()
+        if rows is None:
+            moment = TableMoment(self._held_bytes)
+            rows = moment.begin(self._rows.values())
+            self._moment = ref(moment)
+            self._moments.add(moment)
+        return FrozenRows(len(self._rows), rows)
 
     def close(self) -> None:
         """See ``TableRows``."""
         self._rows.clear()
+        self._go_on(self._held_bytes)
         self._held_bytes = 0
+
+    def _go_on(self, gone_bytes: int) -> None:
+        """Tell the moments before which rows the table has let go of."""
+        self._moment = None
+        if gone_bytes:
+            for moment in list(self._moments):
+                moment.replaced(gone_bytes)
 
     def _too_large(self, what: str) -> RequestRefused:
         return RequestRefused(

@@ -174,13 +174,14 @@ def test_who_closes_chunks_does_not_wait_for_the_thread_that_makes_one() -> None
         finally:
             gone.set()
 
+    memory = KeptMemory(1 << 30)
     shown_by = StatementRows(
         plan_of("SUBSCRIBE (SELECT id FROM accounts WHERE note LIKE id::text)"),
         "feed",
-        KeptMemory(1 << 30).share(pause),
+        memory.share(pause),
     )
     snapshot = TableSnapshot(3_000, rows(), Frontier(Timestamp(2)), {})
-    chunks = SnapshotChunks(snapshot, shown_by, lambda: SnapshotSizes(chunk_rows=1_000))
+    chunks = SnapshotChunks(snapshot, shown_by, lambda: SnapshotSizes(chunk_rows=1_000), memory)
     with ThreadPoolExecutor(1) as threads:
         made = threads.submit(chunks.next)
         assert makes.wait(30)

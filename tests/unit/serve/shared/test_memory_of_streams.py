@@ -6,11 +6,13 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.serve.postgres.served import run
-from tests.unit.serve.shared.memory_table import at_each_time, keys_at_one, memory_table, read_to
+from tests.unit.serve.shared.memory_table import PLACE, at_each_time, keys_at_one, memory_table, read_to
+from tests.unit.subscribe.topic_histories import Commit, TopicHistory, marker_record, record_bytes
 from tidegate.errors import LimitExceeded
 from tidegate.hlc import Timestamp
 from tidegate.serve.held_batches import COUNTED_BYTES
 from tidegate.serve.shared.snapshot_chunks import SnapshotSizes
+from tidegate.subscribe.gate.feed_record import FeedRecord
 from tidegate.subscribe.subscription import SubscriptionBatch
 
 FIRST = "SUBSCRIBE (SELECT * FROM accounts ORDER BY id LIMIT 1)"
@@ -117,5 +119,46 @@ def test_rows_of_a_table_in_memory_come_in_small_pieces_while_memory_is_scarce(s
                 assert len(batch.rows) < 100
             keys = [row[2] for batch in held for row in batch.rows]
             assert sorted(keys) == list(range(900))
+
+    run(test)
+
+
+def all_rewritten(count: int, note: str) -> TopicHistory:
+    """Return a history of so many keys that come at the time 1, and are all replaced at the time 2."""
+    commits = [Commit(Timestamp(1), key, (key, 1, note), None) for key in range(count)]
+    commits += [Commit(Timestamp(2), key, (key, 2, note), (key, 1, note)) for key in range(count)]
+    records = [(PLACE, FeedRecord(2 * at, *record_bytes(each))) for at, each in enumerate(commits)]
+    records.insert(count, (PLACE, marker_record(2 * count - 1, Timestamp(1))))
+    records.append((PLACE, marker_record(4 * count, Timestamp(2))))
+    return TopicHistory(tuple(commits), (PLACE,), tuple(records))
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_rows_that_a_slow_snapshot_keeps_beside_the_table_have_the_bound_too(has_room: bool) -> None:
+    async def test() -> None:
+        history, sizes = all_rewritten(300, "a" * 10_000), SnapshotSizes(shared_rows=1, chunk_rows=30)
+        own_bytes = (16 if has_room else 2) * COUNTED_BYTES
+        async with memory_table(history, Timestamp(1), sizes=sizes, own_bytes=own_bytes) as table:
+            await read_to(table, 1)
+            slow = table.stream("SUBSCRIBE accounts")
+            first = await slow.next()
+            assert first is not None
+            await read_to(table, 2)
+            if not has_room:
+                assert table.kept_memory.taken == 0
+                with pytest.raises(LimitExceeded, match="snapshots that clients have not taken yet"):
+                    await slow.next()
+                return
+            assert table.kept_memory.taken > 2 * COUNTED_BYTES
+            batches = [first]
+            while batches[-1].is_partial:
+                batch = await slow.next()
+                assert batch is not None
+                batches.append(batch)
+            assert sorted(row[2:4] for each in batches for row in each.rows) == [
+                (key, 1) for key in range(300)
+            ]
+            await slow.close()
+            assert table.kept_memory.taken == 0
 
     run(test)
