@@ -65,14 +65,17 @@ class SubscriptionRequest:
 async def read_request(
     parameters: QueryParams, headers: Headers, subscriptions: Subscriptions
 ) -> SubscriptionRequest:
-    """Return what a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``."""
+    """Return what a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``.
+
+    The header's token is the newer one: an ``EventSource`` that reconnects asks for its old address again.
+    """
     text = parameters.get("statement", "")
     if not text:
         raise _refused("write the statement into the query: /subscribe?statement=SUBSCRIBE+flights")
     dialect = parameters.get("dialect", Dialect.TIDEGATE.value)
     if dialect not in {each.value for each in Dialect}:
         raise _refused(f"dialect is tidegate or materialize, not {dialect[:40]!r}")
-    token = parameters.get("token") or headers.get("last-event-id", "")
+    token = headers.get("last-event-id") or parameters.get("token", "")
     return SubscriptionRequest(await subscriptions.parse(text), token, Dialect(dialect))
 
 

@@ -71,6 +71,26 @@ def test_ndjson_has_the_columns_then_each_batch() -> None:
     run(test)
 
 
+def test_an_event_source_that_reconnects_goes_on_behind_its_last_event_and_not_behind_its_address() -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            tokens: list[str] = []
+            answer = await served.subscribe(UPSERT, accept=SSE)
+            await answer.event()
+            tokens.append((await answer.event())["id"])
+            served.source.commit(9, (2, 9, None))
+            tokens.append((await answer.event())["id"])
+            answer.close()
+            served.source.commit(12, (2, 12, None))
+            again = await served.subscribe(UPSERT, f"&token={tokens[0]}", accept=SSE, last_event_id=tokens[1])
+            assert json.loads((await again.event())["data"])["resumed"] is True
+            rows = json.loads((await again.event())["data"])["rows"]
+            assert rows == [["12.0000000000", "upsert", 2, 12, None]]
+            again.close()
+
+    run(test)
+
+
 def test_a_question_for_the_head_alone_subscribes_to_nothing() -> None:
     async def test() -> None:
         async with serving_web(bank()) as served:
