@@ -56,7 +56,8 @@ class StatementRows:
         self._plain = plain_rows(plan.shape) if is_plain(plan) else None
         self.stateful = self._selection is not None and self._selection.stateful
         self.fingerprint = fingerprint(plan, source)
-        self.form: Hashable = (self.fingerprint, plan.shape, plan.dialect)
+        # Tokens outlive a change of a column's type; a query compares by the types that it was planned with.
+        self.form: Hashable = (self.fingerprint, plan.shape, plan.dialect, plan.relation.types)
 
     @property
     def gives_chunks(self) -> bool:

@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 
 from tests.unit.subscribe.consumer_run import DECODERS, plan_of
 from tests.unit.subscribe.topic_histories import RELATION, TopicHistory, times, topic_histories
+from tidegate.changefeed.definition.feed import TableName
 from tidegate.errors import UnreadableRow
 from tidegate.hlc import Timestamp
+from tidegate.rows.types import Kind, SqlType
 from tidegate.subscribe.changes.key_rows import MemoryKeyRows
 from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
 from tidegate.subscribe.gate.row_gate import RowGate
 from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.plan import plan_subscribe
+from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import Subscription, SubscriptionBatch, SubscriptionSource
 from tidegate.subscribe.updates.frontier import Frontier, frontier_after, resume_as_of
+from tidegate.subscribe.updates.relation import Relation, Relations
 from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import values_key
 
@@ -191,3 +196,19 @@ def test_one_form_for_statements_that_differ_by_their_bounds_alone() -> None:
     others = ("WITH (PROGRESS)", "ENVELOPE UPSERT (KEY (id))", "WITHIN TIMESTAMP ORDER BY id")
     forms = {StatementRows(plan_of(f"SUBSCRIBE accounts {rest}"), "feed").form for rest in others}
     assert len({one, *forms}) == 4
+
+
+def test_statements_that_were_planned_with_other_types_have_another_form_and_take_the_same_tokens() -> None:
+    """A text is compared by its bytes, a DECIMAL by its number: the same changes show other rows."""
+    changes = TableChanges(
+        Frontier(Timestamp(1)), Frontier(Timestamp(3)), [Timestamp(2)], [[(None, (1, "9"))]], {}
+    )
+    shown: list[StatementRows] = []
+    for kind in (Kind.STRING, Kind.DECIMAL):
+        relation = Relation(TableName("t"), ("id", "v"), ("id",), types=(SqlType(Kind.INT), SqlType(kind)))
+        statement = parse_subscribe("SUBSCRIBE (SELECT id, v FROM t WHERE v < '10')")
+        shown.append(StatementRows(plan_subscribe(statement, Relations([relation]), 1), "feed"))
+    text, number = shown
+    assert [len(each.changes(changes).rows) for each in shown] == [0, 1]
+    assert text.form != number.form
+    assert text.fingerprint == number.fingerprint

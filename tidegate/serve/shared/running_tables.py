@@ -254,8 +254,8 @@ def _begin_of(token: ResumeToken | None) -> Timestamp | None:
 def _place(table: SubscribableTable) -> Hashable:
     """Return the key of the reader that can serve a table: its feed, its topic and its columns.
 
-    A table whose columns have changed needs another reader.
+    A table whose columns have changed, be it their types alone, needs another reader.
     """
     relation = table.relation
     columns = (relation.columns, relation.primary_key, relation.added, relation.removed)
-    return table.feed.feed_id, table.target, columns
+    return table.feed.feed_id, table.target, columns, relation.types

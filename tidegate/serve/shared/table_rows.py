@@ -173,7 +173,8 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
     if data is None:
         return MemoryTableRows(str(relation.name), limits)
     shape = (relation.columns, relation.primary_key, sorted(relation.added), sorted(relation.removed))
-    about = repr((source, str(relation.name), *shape))  # readers that run side by side have one each
+    # Readers that run side by side have one each.
+    about = repr((source, str(relation.name), *shape, relation.types))
     name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]  # as _OURS
     return DirectoryTableRows(open_empty_key_rows(data / name, source, relation, durable=False))
 

@@ -19,6 +19,7 @@ from tests.unit.serve.shared.memory_table import MemorySource, one_a_time
 from tests.unit.subscribe.consumer_run import plan_of
 from tests.unit.subscribe.topic_histories import RELATION
 from tidegate.hlc import ZERO
+from tidegate.rows.types import Kind, SqlType
 from tidegate.serve.kept_memory import KeptMemory
 from tidegate.serve.shared import running_tables
 from tidegate.serve.shared.running_tables import RunningTables, SharedOptions
@@ -147,3 +148,34 @@ def test_readers_that_differ_in_the_primary_key_alone_have_a_directory_each(tmp_
     first.close()
     second.close()
     assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("in_directory", [False, True])
+def test_a_table_whose_column_has_another_type_has_a_reader_of_its_own_beside_the_one_of_before(
+    in_directory: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if in_directory:
+        pytest.importorskip("rocksdict")
+    kinds = (Kind.INT, Kind.INT, Kind.STRING), (Kind.INT, Kind.DECIMAL, Kind.STRING)
+    relations = [replace(RELATION, types=tuple(map(SqlType, each))) for each in kinds]
+    named: list[Any] = [
+        SimpleNamespace(relation=each, feed=TABLE.feed, target=TABLE.target) for each in relations
+    ]
+    data = tmp_path if in_directory else None
+
+    def prepare(table: Any, *_: object) -> Any:
+        rows = open_table_rows(data, "feed", table.relation, MEMORY)
+        source = MemorySource(one_a_time(range(1, 4)))
+        return SimpleNamespace(source="feed", as_of=ZERO, gate=source, rows=rows)
+
+    monkeypatch.setattr(running_tables, "_prepare", prepare)
+
+    async def test() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            tables = RunningTables(SharedOptions(1_000, MEMORY, KEPT, data), threads)
+            readers = [await tables.acquire(named[at], PLAN) for at in (0, 1, 1)]
+            assert readers[0] is not readers[1]
+            assert readers[1] is readers[2]
+            await tables.close()
+
+    run(test)
