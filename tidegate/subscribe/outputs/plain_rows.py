@@ -213,15 +213,24 @@ class _KeyedChanges:
 
 def _leave_out_unchanged(before: _Rows, after: _Rows) -> None:
     """Set both rows of each change that changes nothing to ``None``."""
-    if True not in (equal := list(map(eq, before, after))):
-        return
-    for at in [at for at, is_equal in enumerate(equal) if is_equal]:
+    equal = map(eq, before, after)
+    for at in [at for at, is_equal in enumerate(equal) if is_equal or _differ_by_nan(before[at], after[at])]:
         if _are_one(before[at], after[at]):
             before[at] = after[at] = None
 
 
+def _differ_by_nan(before: RowValues | None, after: RowValues | None) -> bool:
+    """Whether the first values in which two rows differ are NaN or have it, which is one value in SQL."""
+    if before is None or after is None:
+        return False
+    for old, new in zip(before, after, strict=True):
+        if old != new:
+            return bool(old != old) or (type(old) is list and any(each != each for each in old))
+    return False
+
+
 def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
-    """Whether two rows that Python says are equal are one row in SQL, where TRUE is not 1."""
+    """Whether two rows are one row in SQL, where TRUE is not 1, and NaN is NaN."""
     if before is None or after is None:
         return before is after
     return row_identity(before) == row_identity(after)
