@@ -24,6 +24,8 @@ from tidegate.serve.web.guard import WebAccess
 from tidegate.serve.web.watched_feeds import WatchedFeeds
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
+#: A bound that no machine reaches within a test.
+LONG_S = 60.0
 
 
 @dataclass(slots=True)

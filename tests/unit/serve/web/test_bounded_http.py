@@ -1,4 +1,4 @@
-"""The times of connections to the web front: of requests, of answers that nobody reads, and of streams."""
+"""HTTP connections of a front whose clients hold them by doing nothing, or next to nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ import pytest
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, until
 from tests.unit.serve.postgres.served import bound_buffers, run
-from tests.unit.serve.web.served_web import LargePage, serving_web
+from tests.unit.serve.web.served_web import LONG_S, LargePage, serving_web
 from tidegate.serve.limits import ServeLimits
-
-#: A bound that no machine reaches within a test.
-_LONG_S = 60.0
 
 
 @pytest.mark.parametrize(
@@ -32,7 +29,7 @@ _LONG_S = 60.0
 )
 def test_a_client_that_sends_a_byte_now_and_then_is_ended(head: bytes) -> None:
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
+        async with serving_web(limits=ServeLimits(startup_s=LONG_S)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
             writer.write(head)
             if head:
@@ -54,7 +51,7 @@ def test_a_client_that_sends_a_byte_now_and_then_is_ended(head: bytes) -> None:
 
 def test_requests_on_one_connection_go_on_beyond_the_bound_of_each() -> None:
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
+        async with serving_web(limits=ServeLimits(startup_s=LONG_S)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
             await until(lambda: served.front.connections == 1, "it is there")
             timers = [served.connection._deadline]
@@ -79,10 +76,10 @@ def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_no
     tls = (authority.server_context(tmp_path), trusted) if over_tls else (None, None)
 
     async def test() -> None:
-        limits = ServeLimits(startup_s=_LONG_S)
+        limits = ServeLimits(startup_s=LONG_S)
         async with serving_web(limits=limits, feeds=LargePage(), tls=tls[0]) as served:
             slow = await served.get("/feeds", tls[1])
-            await until(lambda: 8 * _LONG_S < served.left_s <= 9 * _LONG_S, "as long again for each MiB")
+            await until(lambda: 8 * LONG_S < served.left_s <= 9 * LONG_S, "as long again for each MiB")
             for _ in range(8):
                 await slow.reader.readexactly(LargePage.BYTES // 8)
             slow.close()
@@ -100,12 +97,12 @@ def test_a_client_that_reads_nothing_of_its_answer_is_ended_and_a_slow_one_is_no
 
 def test_a_client_that_has_read_a_long_answer_has_no_longer_for_its_next_request() -> None:
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=_LONG_S), feeds=LargePage()) as served:
+        async with serving_web(limits=ServeLimits(startup_s=LONG_S), feeds=LargePage()) as served:
             answer = await served.get("/feeds")
             assert len(await answer.body()) == LargePage.BYTES
-            assert served.left_s > 8 * _LONG_S, "it may still read: the server does not know that it has"
+            assert served.left_s > 8 * LONG_S, "it may still read: the server does not know that it has"
             answer.writer.write(b"GET / HTTP/1.1\r\nX-Slow: ")
-            await until(lambda: served.left_s <= _LONG_S, "it has the time of a request")
+            await until(lambda: served.left_s <= LONG_S, "it has the time of a request")
             served.give(0.02)
             with contextlib.suppress(ConnectionError):
                 assert await answer.reader.read() == b""
@@ -118,7 +115,7 @@ def test_answers_that_nobody_reads_hold_no_connection() -> None:
     """Requests in a row, of which each waits for the answer before it to be read."""
 
     async def test() -> None:
-        async with serving_web(limits=ServeLimits(startup_s=_LONG_S)) as served:
+        async with serving_web(limits=ServeLimits(startup_s=LONG_S)) as served:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
             bound_buffers(writer.get_extra_info("socket"))
             writer.transport.pause_reading()  # type: ignore[attr-defined] # a transport of a socket has it
@@ -137,7 +134,7 @@ def test_a_stream_outlasts_the_bound_of_its_request() -> None:
     async def test() -> None:
         source = MemorySubscriptions()
         source.commit(5, (1, 1, "a"))
-        async with serving_web(source, limits=ServeLimits(startup_s=_LONG_S)) as served:
+        async with serving_web(source, limits=ServeLimits(startup_s=LONG_S)) as served:
             answer = await served.subscribe("SUBSCRIBE accounts")
             await answer.message()
             await answer.message()

@@ -22,7 +22,7 @@ from tests.unit.client.why.hand_evidence import evidence, held
 from tests.unit.registry.certificates import Authority
 from tests.unit.serve.memory_subscriptions import MemorySubscriptions, random_commits, until
 from tests.unit.serve.postgres.served import run
-from tests.unit.serve.web.served_web import LOOPBACK, ServedWeb, serving_web
+from tests.unit.serve.web.served_web import LONG_S, LOOPBACK, ServedWeb, serving_web
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.serve.feeds.feed_lookup import FeedsLook
 from tidegate.serve.feeds.shown_feed import explained_feed
@@ -34,8 +34,6 @@ from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.updates.relation import Relation
 
 FILES = Path("tidegate/serve/web/files")
-#: A bound that no machine reaches within a test.
-_LONG_S = 60.0
 
 
 def test_the_page_has_its_files_and_a_policy() -> None:
@@ -136,7 +134,7 @@ def test_tls_is_spoken(tmp_path: Path) -> None:
 
 def test_connections_and_requests_have_bounds() -> None:
     async def test() -> None:
-        limits = ServeLimits(web_connections=2, request_bytes=4_000, startup_s=_LONG_S)
+        limits = ServeLimits(web_connections=2, request_bytes=4_000, startup_s=LONG_S)
         source = MemorySubscriptions()
         source.commit(5, (1, 1, "a"))
         async with serving_web(source, limits=limits) as served:
@@ -165,7 +163,7 @@ def test_handshakes_of_tls_have_a_time_and_are_counted(tmp_path: Path) -> None:
     trusted = ssl.create_default_context(cadata=authority.cert.decode())
 
     async def test() -> None:
-        limits = ServeLimits(web_connections=2, startup_s=_LONG_S)
+        limits = ServeLimits(web_connections=2, startup_s=LONG_S)
         async with serving_web(limits=limits, tls=authority.server_context(tmp_path)) as served:
             ended, writers = await silent_handshakes(served, 5)
             done, begun = await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
@@ -179,8 +177,8 @@ def test_handshakes_of_tls_have_a_time_and_are_counted(tmp_path: Path) -> None:
             for writer in writers:
                 writer.close()
             assert served.front._listener is not None
-            served.front._listener._handshake_s = _LONG_S
-            served.give(_LONG_S)
+            served.front._listener._handshake_s = LONG_S
+            served.give(LONG_S)
             assert (await served.get("/health", trusted)).status == 200
 
     run(test)
@@ -222,7 +220,7 @@ def test_no_bytes_end_the_server_or_hang_it(sent: list[bytes]) -> None:
             writer.write_eof()
             await reader.read()
             writer.close()
-            served.give(_LONG_S)
+            served.give(LONG_S)
             answer = await served.get("/health")
             assert answer.status == 200
             answer.close()
