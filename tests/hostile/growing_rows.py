@@ -192,7 +192,7 @@ _LARGE: Final = (
         lambda n: TsQuery((TsOperation(TsOperator.NOT),) * (n // 2) + (TsOperand("a"),)),
     ),
     GrowingRow("TSQUERY of brackets", SqlType(Kind.TSQUERY), _brackets),
-    GrowingRow("VECTOR", SqlType(Kind.VECTOR), lambda n: (0.1, -1e-30) * (n // 8)),
+    GrowingRow("VECTOR", SqlType(Kind.VECTOR), lambda n: (0.1, -(2.0**-100)) * (n // 8)),
     GrowingRow("GEOMETRY of points", SqlType(Kind.GEOMETRY), _points),
     GrowingRow(
         "GEOMETRY of shapes",

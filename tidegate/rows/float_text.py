@@ -8,12 +8,15 @@ from __future__ import annotations
 import math
 import struct
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from typing import Final
 
 _FLOAT32: Final = struct.Struct("<f")
 _FLOAT32_DIGITS: Final = 9  # enough to distinguish any two of them
 _SURE_DIGITS: Final = 6  # any two decimals with so many digits are distinct 32-bit numbers
 _LEAST_NORMAL32: Final = 2.0**-126
+_SHORT_FROM: Final = 2.0**-14  # each number below it has more than ten digits, exactly: at least 5**15
+_POWERS_OF_TWO: Final = 554  # all that have 32 bits, of both signs
 _POWER_OF_TWO: Final = 0.5  # mantissa of a power of two: the numbers below it are closer than those above
 
 
@@ -53,17 +56,28 @@ def _general(shortest: Decimal, value: float) -> str:
 def _shortest32(value: float) -> Decimal:
     """Return the shortest decimal that reads back as ``value``; of several, the nearest to it.
 
-    Decimals of six digits are all distinct, so shorter ones are among them. If the numbers around ``value``
-    are evenly spaced, only the nearest decimal of each length has to be tried.
+    Decimals of six digits are all distinct, so shorter ones are among them. That is not so below the least
+    normal number. If the numbers around ``value`` are evenly spaced, only the nearest decimal of each length
+    has to be tried.
     """
-    if abs(value) < _LEAST_NORMAL32 or abs(math.frexp(value)[0]) == _POWER_OF_TWO:
+    if value == 0:
         return _shortest_of_two(value)
-    for digits in range(_SURE_DIGITS, _FLOAT32_DIGITS):
-        near = Decimal(f"{value:.{digits - 1}e}")
-        if _as_float32(near) == value:
-            is_between = Decimal(f"{value:.{digits}e}") == value != near  # another decimal may be as near
+    if abs(math.frexp(value)[0]) == _POWER_OF_TWO:
+        return _of_power_of_two(value)
+    first = 1 if abs(value) < _LEAST_NORMAL32 else _SURE_DIGITS
+    for digits in range(first, _FLOAT32_DIGITS):
+        text = f"{value:.{digits - 1}e}"
+        if _as_float32(float(text)) == value:
+            near = Decimal(text)
+            is_short = abs(value) >= _SHORT_FROM  # another decimal may be as near
+            is_between = is_short and Decimal(f"{value:.{digits}e}") == value != near
             return _shortest_of_two(value) if is_between else near
     return Decimal(f"{value:.{_FLOAT32_DIGITS - 1}e}")
+
+
+@lru_cache(_POWERS_OF_TWO)
+def _of_power_of_two(value: float) -> Decimal:
+    return _shortest_of_two(value)
 
 
 def _shortest_of_two(value: float) -> Decimal:
@@ -71,15 +85,15 @@ def _shortest_of_two(value: float) -> Decimal:
     for digits in range(1, _FLOAT32_DIGITS):
         # The nearest decimal may not read back while its neighbour does, so both are tried.
         near = [Context(prec=digits, rounding=way).plus(exact) for way in (ROUND_FLOOR, ROUND_CEILING)]
-        good = [decimal for decimal in near if _as_float32(decimal) == value]
+        good = [decimal for decimal in near if _as_float32(float(decimal)) == value]
         if good:
             return min(good, key=lambda decimal: abs(decimal - exact))
     return Context(prec=_FLOAT32_DIGITS).plus(exact)
 
 
-def _as_float32(decimal: Decimal) -> float:
+def _as_float32(number: float) -> float:
     try:
-        nearest: float = _FLOAT32.unpack(_FLOAT32.pack(float(decimal)))[0]
+        nearest: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
     except OverflowError:
         return math.inf
     return nearest
