@@ -19,12 +19,14 @@ from starlette.routing import Route, WebSocketRoute
 
 from tidegate.access.bounded_listener import BoundedListener
 from tidegate.changefeed.definition.sql_identifier import quoted_identifier
+from tidegate.errors import TidegateError
 from tidegate.serve.addresses import ListenAddress
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.keepalive import keep_alive
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.metrics import CONTENT_TYPE
 from tidegate.serve.stream_source import Subscriptions
+from tidegate.serve.web.batch_messages import error_bytes
 from tidegate.serve.web.bounded_http import bounded_http
 from tidegate.serve.web.bounded_websocket import bounded_websocket
 from tidegate.serve.web.guard import GuardedApp, WebAccess
@@ -176,10 +178,14 @@ class WebFront:
         return Response(body, status, _HEADERS, "application/json")
 
     async def _tables(self, _: Request) -> Response:
-        """Answer with the tables that can be subscribed to."""
+        """Answer with the tables that can be subscribed to; with 503 while nothing is known of them."""
+        try:
+            relations = await self._subscriptions.relations()
+        except TidegateError as error:  # such as Kafka that is away
+            return Response(error_bytes(error), HTTPStatus.SERVICE_UNAVAILABLE, _HEADERS, "application/json")
         tables = [
             {"name": str(each.name), "columns": list(each.columns), "statement": statement_of(each)}
-            for each in await self._subscriptions.relations()
+            for each in relations
             if each.kind == TABLE
         ]
         return JSONResponse({"tables": tables}, headers=_HEADERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import ssl
 from pathlib import Path
 from urllib.parse import urlencode
@@ -26,13 +27,14 @@ from tests.unit.serve.memory_subscriptions import (
 )
 from tests.unit.serve.postgres.served import bound_buffers, run
 from tests.unit.serve.web.served_web import LargePage, ServedWeb, WebAnswer, serving_web
-from tidegate.errors import HistoryLost, RequestRefused
+from tidegate.errors import BrokerUnavailable, HistoryLost, RequestRefused
 from tidegate.hlc import Timestamp
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
 from tidegate.serve.web.batch_messages import error_message
 from tidegate.serve.web.bounded_websocket import BoundedWebSocket
 from tidegate.serve.web.subscription_answers import SubscriptionAnswers
+from tidegate.subscribe.updates.relation import Relations
 
 UPSERT = "SUBSCRIBE accounts ENVELOPE UPSERT (KEY (id))"
 SSE = "text/event-stream"
@@ -69,6 +71,25 @@ def test_ndjson_has_the_columns_then_each_batch() -> None:
             answer.close()
 
     run(test)
+
+
+def test_tables_that_are_not_known_while_kafka_is_away_are_a_status_and_a_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Away(MemorySubscriptions):
+        async def relations(self) -> Relations:
+            raise BrokerUnavailable("Kafka at 127.0.0.1:9092 gave no answer within 10 s")
+
+    async def test() -> None:
+        async with serving_web(Away()) as served:
+            answer = await served.get("/tables")
+            error = json.loads(await answer.body())["error"]
+            assert answer.status == 503
+            assert error["message"] == "Kafka at 127.0.0.1:9092 gave no answer within 10 s"
+            answer.close()
+
+    run(test)
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
 def test_an_event_source_that_reconnects_goes_on_behind_its_last_event_and_not_behind_its_address() -> None:

@@ -66,7 +66,11 @@ async function tables() {
     at("secret").hidden = false;
     return;
   }
-  const found = (await answer.json()).tables;
+  const { tables: found, error } = await answer.json();
+  if (error) {
+    fail(error);
+    return;
+  }
   at("tables").replaceChildren(...found.map((table) => new Option(table.name, table.statement)));
   if (!found.length) return;
   at("statement").value ||= at("tables").value;
