@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection
 from typing import Any, ClassVar, Final
 
+from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _MIB: Final = 1 << 20
@@ -40,6 +41,8 @@ class BoundedHttp(H11Protocol):
        for the paths in ``streams``: a subscription waits for its client.
     3. A client that sends more while it gets a subscription is ended. Nothing is read then behind what it has
        sent, not even that it is gone.
+    4. A client that sends what is no HTTP gets 400, if the answer to its request has not begun, and is ended.
+       That answer is given up. What it sends behind that is not read.
     """
 
     request_s: ClassVar[float]
@@ -55,6 +58,8 @@ class BoundedHttp(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request. If it is whole, nothing is waited for."""
+        if self.transport.is_closing():
+            return
         if not self._is_answering():  # the client has read, and asks again
             if self._counted.unread >= _MIB:
                 self._stop_watching()  # that time was for reading
@@ -63,6 +68,16 @@ class BoundedHttp(H11Protocol):
         if self._is_streaming() and self.conn.trailing_data[0]:
             self.transport.abort()
         self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer that a request is none. Where nothing can be said any more, end the connection."""
+        if self._is_answering():
+            self.cycle.disconnected = True  # its answer would be sent behind this one
+            self.cycle.message_event.set()
+        try:
+            super().send_400_response(msg)
+        except LocalProtocolError:
+            self.transport.abort()
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
@@ -110,7 +125,7 @@ class BoundedHttp(H11Protocol):
 
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # it is annotated as never None
-        return cycle is not None and not cycle.response_complete
+        return cycle is not None and not (cycle.response_complete or cycle.disconnected)
 
     def _is_streaming(self) -> bool:
         return not self._is_upgraded() and self._is_answering() and self.scope["path"] in self.streams

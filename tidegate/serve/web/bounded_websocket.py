@@ -63,6 +63,15 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().connection_made(self._ending)  # type: ignore[arg-type] # it has all that a transport has
         self.transport.set_write_buffer_limits(self.waiting_bytes)
 
+    def data_received(self, data: bytes) -> None:
+        """Take bytes. A client that sends frames before it has the answer to its request is ended."""
+        if self.transport.is_closing():
+            return
+        if self.handshake_initiated and not self.handshake_complete:
+            self._give_up()
+        else:
+            super().data_received(data)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         super().connection_lost(exc)
@@ -108,6 +117,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.close":
             self._ending.end_soon()
         await super().send(message)
+
+    def _give_up(self) -> None:
+        """End the connection without an answer: uvicorn cannot answer once such frames were parsed."""
+        self.disconnected = self.close_sent = self.handshake_complete = True
+        self.transport.abort()
 
 
 def bounded_websocket(waiting_bytes: int, close_s: float) -> type[BoundedWebSocket]:

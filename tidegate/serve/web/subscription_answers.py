@@ -109,7 +109,6 @@ class SubscriptionAnswers:
 
     async def websocket(self, socket: WebSocket) -> None:
         """Answer ``WS /subscribe``: each message of the stream is one text message."""
-        await socket.accept()
 
         async def send(message: bytes, _: str) -> None:
             with _gone_if_closed():
@@ -122,6 +121,7 @@ class SubscriptionAnswers:
 
         code = _NORMAL_CLOSURE
         with contextlib.suppress(WebSocketDisconnect):
+            await socket.accept()
             try:
                 opened = await self._unless(self._opened(socket.query_params, socket.headers), gone())
             except WebSocketDisconnect:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import ssl
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,12 @@ from tests.unit.serve.memory_subscriptions import MemorySubscriptions, until
 from tests.unit.serve.postgres.served import bound_buffers, run
 from tests.unit.serve.web.served_web import LONG_S, LargePage, serving_web
 from tidegate.serve.limits import ServeLimits
+from tidegate.serve.web.small_reads import READ_BYTES
+
+_PATHS = ("/subscribe?statement=SUBSCRIBE+accounts", "/health", "/page.js")
+_CHUNKED = "Transfer-Encoding: chunked\r\n"
+#: Behind a request without a body they begin the next one, for which a client has its time.
+_ASKED = [*((path, _CHUNKED) for path in _PATHS), (_PATHS[0], "")]
 
 
 @pytest.mark.parametrize(
@@ -144,3 +153,45 @@ def test_a_stream_outlasts_the_bound_of_its_request() -> None:
             answer.close()
 
     run(test)
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+def filled(head: str) -> bytes:
+    """A request's head that fills one read, so that what follows comes in the next turn."""
+    begun = head.encode() + b"X: "
+    return begun + b"a" * (READ_BYTES - len(begun) - 4) + b"\r\n\r\n"
+
+
+def test_bytes_that_are_no_http_behind_a_request_end_the_connection_without_a_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        async with serving_web(MemorySubscriptions()) as served:
+            for method, (path, body), count in product(("GET", "HEAD"), _ASKED, (300, 1_200)):
+                reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+                head = f"{method} {path} HTTP/1.1\r\nHost: {served.place}\r\n{body}"
+                writer.write(filled(head) + b"zz\r\n" * count)
+                with suppress(ConnectionError):  # it is reset, since nobody reads what it has sent
+                    await reader.read()
+                await until(lambda: not served.front.connections, "the connection has ended")
+                await until(lambda: not served.source.open_streams, "its subscription has ended")
+                assert errors(caplog) == [], (method, path, body, count)
+                writer.close()
+
+    run(test)
+
+
+def test_bytes_that_are_no_http_get_400(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving_web(MemorySubscriptions()) as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.front.address[1])
+            writer.write(b"no http at all\r\n\r\n")
+            assert b" 400 " in await reader.readline()
+            await reader.read()
+            writer.close()
+
+    run(test)
+    assert errors(caplog) == []
