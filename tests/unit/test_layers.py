@@ -79,7 +79,7 @@ LAYERS: Final = {
     "tidegate.client": layer(
         "library", "confluent_kafka cramjam httpx2 pydantic rocksdict pyarrow polars pandas tenacity"
     ),
-    "tidegate.serve": layer("library", "pygwire starlette uvicorn"),
+    "tidegate.serve": layer("library", "h11 pygwire starlette uvicorn"),
     "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
     "tidegate.worker": layer(
         "library",

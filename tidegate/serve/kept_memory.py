@@ -62,7 +62,7 @@ class KeptMemory:
             if count > before and self.taken - before + count > self._most:
                 raise LimitExceeded(
                     f"all subscriptions together keep more than {self._most >> 20:,} MiB: rows for LIMIT and "
-                    "OFFSET, rows by key of readers of their own, batches and snapshots that clients have "
+                    "OFFSET, rows by key of readers of their own, snapshots and batches that clients have "
                     "not taken yet. Subscribe without these, read faster, or try later"
                 )
             self._counts[number] = known, count

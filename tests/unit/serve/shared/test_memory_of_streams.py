@@ -146,7 +146,9 @@ def test_rows_that_a_slow_snapshot_keeps_beside_the_table_have_the_bound_too(has
             await read_to(table, 2)
             if not has_room:
                 assert table.kept_memory.taken == 0
-                with pytest.raises(LimitExceeded, match="snapshots that clients have not taken yet"):
+                with pytest.raises(
+                    LimitExceeded, match="snapshots and batches that clients have not taken yet"
+                ):
                     await slow.next()
                 return
             assert table.kept_memory.taken > 2 * COUNTED_BYTES

@@ -90,7 +90,7 @@ def test_rows_that_have_no_room_are_let_go_though_their_client_takes_nothing() -
     rewritten(table, 3)
     assert [note for note in notes if note() is not None] == []
     assert memory.taken == 0
-    with pytest.raises(LimitExceeded, match="snapshots that clients have not taken yet"):
+    with pytest.raises(LimitExceeded, match="snapshots and batches that clients have not taken yet"):
         slow.next()
     assert slow.next() is None, "no rows are left out in silence"
     assert walls_of(chunks_of(table, memory)) == [3] * ROWS
