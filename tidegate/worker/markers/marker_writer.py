@@ -195,7 +195,7 @@ class OtherMarkers:
         if was_open or producer.is_amid:
             await self._in_thread(producer.close)
         else:
-            self._cluster.threads.submit(producer.close)
+            asyncio.get_running_loop().run_in_executor(self._cluster.threads, producer.close)
 
     def _require_wanted(self) -> None:
         if self._given_up:
