@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import SecretMissing
 from tidegate.redaction import remember_secret
 
@@ -111,15 +112,6 @@ class SecretStore:
         if value is not None and not is_utf8(value):
             raise SecretMissing(f"The secret {name} cannot be used: the variable {variable} is no UTF-8.")
         return None if value is None else _entry(value, self.environment.get(f"{variable}{_FOR}", ""))
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether a text of the environment was UTF-8: Python has other bytes there as surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _variable(name: str) -> str:

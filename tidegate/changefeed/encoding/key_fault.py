@@ -5,15 +5,6 @@ from __future__ import annotations
 from tidegate.errors import RowError
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether the text came from bytes that are UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def not_utf8(table_name: str, column: str) -> RowError:
     """Return the error of a row whose key has text in ``column`` that is not UTF-8.
 

@@ -18,7 +18,7 @@ from tidegate.access.destinations import Destinations
 from tidegate.access.destinations_file import read_destinations
 from tidegate.access.http_access import require_protected
 from tidegate.access.output_namespace import OutputNamespace
-from tidegate.access.secret_store import is_utf8
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import SettingsError
 from tidegate.kernel.kernel_mode import DEFAULT, KernelMode
 from tidegate.worker.process.settings_faults import fault_text

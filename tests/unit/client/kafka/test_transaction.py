@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stack.kafka import KafkaBroker
+from tests.unit.client.kafka.seen_producer import Seen
 from tests.unit.client.topics import create_topic, wait_until_ended
 from tidegate.client.kafka import transaction
 from tidegate.client.kafka.cluster_watch import ClusterWatch
@@ -116,10 +117,6 @@ def test_a_producer_that_has_seen_another_cluster_no_longer_tells_an_id() -> Non
     for _ in range(2):
         with pytest.raises(SinkHeld, match="came to mean another Kafka cluster while app-0 talked to it"):
             producer.cluster_id("topic")
-
-
-class Seen(Producer):  # type: ignore[misc]  # confluent_kafka has no types
-    """librdkafka's producer, to which a weak reference can be had."""
 
 
 class Meanwhile(list[Record]):

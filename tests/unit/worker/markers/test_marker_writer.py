@@ -14,10 +14,11 @@ from typing import Any
 from weakref import ref
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 
 from tests.feeds import activation
 from tests.hand_log import HandTable
+from tests.unit.client.kafka.seen_producer import Seen
 from tidegate.changefeed.definition.feed import FeedState
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.client.kafka import transaction
@@ -212,10 +213,6 @@ def test_who_gives_up_amid_the_fence_of_the_id_of_before_opens_nothing_more() ->
 
     with ThreadPoolExecutor(1) as threads:
         asyncio.run(scenario(World(threads)))
-
-
-class Seen(Producer):  # type: ignore[misc]  # confluent_kafka has no types
-    """librdkafka's producer, to which a weak reference can be had."""
 
 
 class Silent(World):

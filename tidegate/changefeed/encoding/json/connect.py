@@ -33,11 +33,12 @@ from tidegate.changefeed.encoding.json.template import (
     datum,
     json_object,
 )
-from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
+from tidegate.changefeed.encoding.key_fault import not_utf8
 from tidegate.changefeed.encoding.record_encoder import RecordEncoder
 from tidegate.changefeed.encoding.replaced import ChangeForm, operation, require_previous
 from tidegate.changefeed.text.json_text import TextEncoder, float_text, json_string, utf8
 from tidegate.changefeed.text.row_bytes import array_texts
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import RowError
 from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor

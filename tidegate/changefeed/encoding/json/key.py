@@ -26,10 +26,11 @@ from tidegate.changefeed.encoding.json.template import (
     enclosed,
     json_object,
 )
-from tidegate.changefeed.encoding.key_fault import is_utf8, not_utf8
+from tidegate.changefeed.encoding.key_fault import not_utf8
 from tidegate.changefeed.encoding.key_form import KeyForm
 from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, utf8
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Kind, SqlType
