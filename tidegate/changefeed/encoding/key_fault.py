@@ -8,8 +8,8 @@ from tidegate.errors import RowError
 def not_utf8(table_name: str, column: str) -> RowError:
     """Return the error of a row whose key has text in ``column`` that is not UTF-8.
 
-    In a value such bytes become U+FFFD. In a key they must not: two keys that differ only in such bytes would
-    become the same key, and compaction or a sink would keep only one of their rows.
+    Such bytes become U+FFFD. Two keys that differ only in such bytes would become the same key, and a sink or
+    compaction would keep only one of their rows.
     """
     return RowError(
         f"table {table_name}, column {column}: its text is not UTF-8, and written as UTF-8 the keys of "

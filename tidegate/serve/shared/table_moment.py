@@ -145,7 +145,7 @@ class MomentRows:
     def next(self, most_rows: int, _: int) -> RowPiece | None:
         """Take the next piece, whatever bytes it has; ``None`` behind the last one.
 
-        Pages behind which it is are let go if no other subscriber needs them.
+        It lets go of each page that it has taken whole. A page goes when no subscriber needs it any more.
         """
         if self._ended:
             return None
