@@ -131,7 +131,7 @@ class SpanFrontier:
     def forward_columns(
         self, starts: Sequence[bytes], ends: Sequence[bytes], timestamps: Sequence[Timestamp]
     ) -> None:
-        """Do `forward_all` for spans that stand in columns of equal length."""
+        """Do `forward_all` for spans that are given as lists of equal length: starts, ends and timestamps."""
         known_ends, known, low, high = self._ends, self._timestamps, self._low, self._high
         for start, end, timestamp in zip(starts, ends, timestamps, strict=True):
             if known_ends.get(start) == end:

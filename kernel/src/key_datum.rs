@@ -6,6 +6,7 @@ use crate::decimals::key_decimal;
 use crate::integers::{uvarint_asc, uvarint_desc, varint_asc};
 use crate::kind::{Kind, Type};
 
+const NANOS_PER_MICRO: i64 = 1000;
 const MICROS_PER_SECOND: i128 = 1_000_000;
 const BYTES_ASC: u8 = 0x12;
 const BYTES_DESC: u8 = 0x13;
@@ -28,7 +29,9 @@ pub fn key_datum<'a>(cursor: &mut Cursor<'a>, of: &'a Type, descending: bool) ->
         },
         Kind::Timestamp | Kind::TimestampTz => {
             marker(cursor, TIMESTAMP)?;
-            timestamp(integer(cursor)?, integer(cursor)?)?
+            let (seconds, nanos) = (integer(cursor)?, integer(cursor)?);
+            whole_micros(nanos)?;
+            timestamp(seconds, nanos)?
         }
         Kind::TimeTz => {
             marker(cursor, TIME_TZ)?;
@@ -38,7 +41,9 @@ pub fn key_datum<'a>(cursor: &mut Cursor<'a>, of: &'a Type, descending: bool) ->
         }
         Kind::Interval => {
             marker(cursor, INTERVAL)?;
-            interval(integer(cursor)?, integer(cursor)?, integer(cursor)?)?
+            let total = integer(cursor)?;
+            whole_micros(total)?;
+            interval(total, integer(cursor)?, integer(cursor)?)?
         }
         Kind::Lsn => Datum::Int(if descending { uvarint_desc(cursor)? } else { uvarint_asc(cursor)? } as i64),
         Kind::Float => float(cursor, descending)?,
@@ -58,6 +63,11 @@ pub fn key_datum<'a>(cursor: &mut Cursor<'a>, of: &'a Type, descending: bool) ->
         }
         _ => return None,
     })
+}
+
+/// Only Python knows whether a feed's keys may have a time that is finer.
+fn whole_micros(nanos: i64) -> Option<()> {
+    (nanos % NANOS_PER_MICRO == 0).then_some(())
 }
 
 fn marker(cursor: &mut Cursor, expected: u8) -> Option<()> {
@@ -129,7 +139,9 @@ mod tests {
     fn keys_of_each_kind() {
         let of = Type::from(Kind::Text);
         assert_eq!(key_datum(&mut Cursor::new(b"\x12ab\x00\x01"), &of, false), Some(Datum::Text("ab")));
-        assert_eq!(read(Kind::Timestamp, false, b"\x14\x89\x8a"), Some(Datum::Timestamp(1, 2)));
+        let (micros, nanos) = (b"\x14\x89\xf7\x07\xd0", b"\x14\x89\x8a");
+        assert_eq!(read(Kind::Timestamp, false, micros), Some(Datum::Timestamp(1, 2000)));
+        assert_eq!(read(Kind::Timestamp, false, nanos), None);
         assert_eq!(read(Kind::Bool, false, b"\x89"), Some(Datum::Bool(true)));
         assert_eq!(read(Kind::Bool, false, b"\x8a"), None);
         assert_eq!(read(Kind::Text, false, b"\x12a\x00\xffb\x00\x01"), None);
@@ -137,13 +149,19 @@ mod tests {
         assert_eq!(read(Kind::Int, false, b"\x00"), None);
         assert_eq!(read(Kind::Float, false, b"\x05\x3f\xf8\0\0\0\0\0\0"), Some(Datum::Float(1.5)));
         assert_eq!(read(Kind::TimeTz, false, b"\x3c\x88\x88"), Some(Datum::TimeTz(0, 0)));
-        assert_eq!(read(Kind::Interval, false, b"\x16\x8a\x88\x88"), Some(Datum::Interval(0, 0, 2)));
+        assert_eq!(
+            read(Kind::Interval, false, b"\x16\xf7\x07\xd0\x88\x88"),
+            Some(Datum::Interval(0, 0, 2000))
+        );
+        assert_eq!(read(Kind::Interval, false, b"\x16\x8a\x88\x88"), None);
     }
 
     #[test]
     fn descending_keys_are_complements() {
         assert_eq!(read(Kind::Int, true, &[0x87, 0xfa]), Some(Datum::Int(5)));
-        assert_eq!(read(Kind::Timestamp, true, b"\x14\x87\xfe\x87\xfd"), Some(Datum::Timestamp(1, 2)));
+        let micros = b"\x14\x87\xfe\x86\xf8\x2f";
+        assert_eq!(read(Kind::Timestamp, true, micros), Some(Datum::Timestamp(1, 2000)));
+        assert_eq!(read(Kind::Timestamp, true, b"\x14\x87\xfe\x87\xfd"), None);
         assert_eq!(read(Kind::Float, true, b"\x03\x40\x07\xff\xff\xff\xff\xff\xff"), Some(Datum::Float(1.5)));
         let one_and_a_half = Decimal { negative: false, coefficient: 15, exponent: -1 };
         assert_eq!(read(Kind::Decimal, false, b"\x2a\x03\x64\x00"), Some(Datum::Decimal(one_and_a_half)));
@@ -164,7 +182,9 @@ mod tests {
     #[test]
     fn no_cut_of_a_key_traps() {
         for kind in 0..=20 {
-            for bytes in [&b"\x14\x89\x8a"[..], b"\x2a\x03\x64\x00", b"\x12\x00\xff\x00\x01", b"\x3a\x88"] {
+            for bytes in
+                [&b"\x14\x89\xf7\x07\xd0"[..], b"\x2a\x03\x64\x00", b"\x12\x00\xff\x00\x01", b"\x3a\x88"]
+            {
                 for end in 0..bytes.len() {
                     let of = Type::from(Kind::of(kind).unwrap());
                     key_datum(&mut Cursor::new(&bytes[..end]), &of, kind % 2 == 0);

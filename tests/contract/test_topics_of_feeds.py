@@ -21,9 +21,15 @@ from tests.hand_log import HandTable
 from tests.unit.client.topics import create_topic, wait_until_forgotten, write
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
-from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions
+from tidegate.changefeed.definition.options import ExistingTopics, FeedOptions, InitialScan
 from tidegate.changefeed.lifecycle.control import KnownTable
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    JobRecord,
+    ProgressRecord,
+    StateRecord,
+)
 from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
 from tidegate.changefeed.lifecycle.registration import Prepare, waiting
@@ -33,7 +39,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin, open_admin
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.own_topics import OwnTopics
-from tidegate.hlc import Timestamp
+from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
 from tidegate.spark.changefeed.preparation import Preparation
 from tidegate.spark.changefeed.query_sinks import QuerySinks
@@ -155,6 +161,16 @@ class Spark(Preparing):
 def engine(request: pytest.FixtureRequest, broker: KafkaBroker, topic_prefix: str) -> Iterator[Preparing]:
     with closing(request.param(broker, topic_prefix)) as engine:
         yield engine
+
+
+def test_a_feed_starts_above_the_markers_that_a_former_feed_has_left_on_its_topic(engine: Preparing) -> None:
+    """A consumer of the topic may pass over rows that are not above a marker: the rows of a scan, too."""
+    first = engine.define("1")
+    state = engine.begin(first)
+    assert state.start == Timestamp(5)
+    engine.store(ProgressRecord(first.id, first.epoch, ResolvedTimestamp(Timestamp(90)), {}))
+    engine.drop(first)
+    assert engine.begin(engine.define("2", initial_scan=InitialScan.YES)).start == Timestamp(90, 1)
 
 
 def delete(engine: Preparing, topic: str) -> None:

@@ -12,7 +12,8 @@ from rocksdict import Cache
 from tables import TABLES
 from tests.e2e.log_ends import wait_until_read
 from tests.e2e.scenario import LONG_SESSION_MS, PARTITIONS, Scenario
-from tests.e2e.topics import alter, cut
+from tests.e2e.topics import cut
+from tests.unit.client.topics import set_config
 from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.worker.process.ending import EXIT_FATAL
@@ -99,10 +100,10 @@ def test_a_zombie_with_such_a_copy_is_told_of_its_successor(half_read: Scenario)
 def test_what_the_changelogs_do_not_have_either_is_refused(half_read: Scenario) -> None:
     damage(half_read, lambda row: row._replace(value=None))
     changelog = f"{half_read.app_id}-{StateTable.RANGES.value}-changelog"
-    alter(half_read, changelog, "cleanup.policy", "compact,delete")
+    set_config(half_read.bootstrap, changelog, "cleanup.policy", "compact,delete")
     admin = AdminClient({"bootstrap.servers": half_read.bootstrap})
     cut(admin, [TopicPartition(changelog, number, -1) for number in range(PARTITIONS)])  # up to its end
-    alter(half_read, changelog, "cleanup.policy", "compact")
+    set_config(half_read.bootstrap, changelog, "cleanup.policy", "compact")
     worker = half_read.start_worker(instance_id="w0", session_timeout_ms=LONG_SESSION_MS)
     assert worker.wait() == EXIT_FATAL, worker.text
     assert _AGAIN in worker.text

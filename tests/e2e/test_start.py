@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.scenario import PARTITIONS, Scenario
-from tests.e2e.topics import alter, grow
+from tests.e2e.topics import grow
+from tests.unit.client.topics import set_config
 from tidegate.worker.process.ending import EXIT_REFUSED
 
 pytestmark = pytest.mark.broker
@@ -29,7 +30,7 @@ def test_a_log_that_grew_is_refused(scenario: Scenario) -> None:
 def test_a_changelog_that_forgets_is_refused(scenario: Scenario) -> None:
     start_once(scenario)
     topic = f"{scenario.app_id}-ranges-changelog"
-    alter(scenario, topic, "cleanup.policy", "delete")
+    set_config(scenario.bootstrap, topic, "cleanup.policy", "delete")
     worker = scenario.start_worker()
     assert worker.wait() == EXIT_REFUSED, worker.text
     assert f"The topic {topic} has cleanup.policy=delete" in worker.text

@@ -25,6 +25,7 @@ from stack.kafka import KafkaBroker
 from tests.e2e.scenario import LONG_SESSION_MS, Scenario, bank_log
 from tests.e2e.worker_process import WorkerProcess
 from tests.feeds import activation
+from tests.unit.client.topics import wait_until_forgotten
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions, OnOversize
 from tidegate.changefeed.definition.oversize import read_oversize
@@ -97,6 +98,7 @@ class TwoFeeds:
 
     def delete_topic(self) -> None:
         self._admin.delete_topics([self.topic])[self.topic].result(30)
+        wait_until_forgotten(self._admin, self.topic)  # it takes rows and markers until then
 
     def lose_topic_between_workers(self, worker: WorkerProcess) -> WorkerProcess:
         """Kill the worker, delete the topic, and start the next worker."""

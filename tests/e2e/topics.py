@@ -6,15 +6,7 @@ import time
 from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.e2e.scenario import PARTITIONS, Scenario
 from tests.unit.client.topics import wait_until_forgotten, wait_until_known
@@ -43,24 +35,6 @@ def create(admin: AdminClient, topic: str) -> None:
             time.sleep(0.1)
         else:
             return wait_until_known(admin, topic)
-
-
-def alter(scenario: Scenario, topic: str, name: str, value: str) -> None:
-    """Change a setting of the topic; returns once the broker tells it, which is a moment after the answer."""
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
-    deadline = time.monotonic() + _TOLD_S
-    while _setting(admin, topic, name) != value:
-        assert time.monotonic() < deadline, f"{topic} got {name}={value}, and the broker does not tell it"
-        time.sleep(0.1)
-
-
-def _setting(admin: AdminClient, topic: str, name: str) -> str | None:
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    found: str | None = admin.describe_configs([resource])[resource].result(30)[name].value
-    return found
 
 
 def grow(scenario: Scenario, topic: str, partitions: int) -> None:

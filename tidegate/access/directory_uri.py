@@ -108,5 +108,9 @@ def _lacks(named: str, scheme: Scheme) -> SettingsError:
 
 
 def _without_login(named: str) -> str:
-    """Return the name without what stands before an ``@`` in its place: it may be a password."""
-    return re.sub(r"//[^/@]*:[^/@]*@", "//***@", named)
+    """Return the URI with ``***`` in place of what stands before the ``@``, which may be a password.
+
+    A name without a colon there stays if the scheme is Azure's, which has its containers there.
+    """
+    may_be_container = named.lower().startswith("abfs")
+    return re.sub(r"//[^/@]*:[^/@]*@" if may_be_container else r"//[^/@]*@", "//***@", named)

@@ -11,7 +11,10 @@ from tidegate.errors import SettingsError
 
 
 class WorkerCommand(click.Command):
-    """A command with an option for every setting of the worker, if the worker is installed."""
+    """A command with an option for every setting of the worker that is no secret.
+
+    It has none if the worker is not installed.
+    """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """See ``click.Command``."""
@@ -22,9 +25,9 @@ class WorkerCommand(click.Command):
 def worker(**settings: str | None) -> None:
     """Run a worker until it is stopped by SIGTERM or Ctrl-C.
 
-    Every setting is an option here and a variable TIDEGATE_<NAME> in the environment. Secrets come only from
-    the environment, which other users of the machine cannot read: TIDEGATE_SASL_PASSWORD,
-    TIDEGATE_SSL_KEY_PASSWORD and TIDEGATE_METRICS_TOKEN.
+    Every setting is a variable TIDEGATE_<NAME> in the environment. All but the secrets are options here too.
+    Secrets come only from the environment, which other users of the machine cannot read:
+    TIDEGATE_SASL_PASSWORD, TIDEGATE_SSL_KEY_PASSWORD and TIDEGATE_METRICS_TOKEN.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     run_worker = service_module("app.main").run_worker

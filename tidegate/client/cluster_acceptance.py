@@ -36,6 +36,7 @@ from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
+from tidegate.client.subscribe.feed_term import term_of
 from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.errors import FeedError, InputError, TopologyError
@@ -68,12 +69,14 @@ class FoundCluster:
 
     ``stored`` is the id of the cluster that the feed's topics are on, in the form for people. ``cluster`` is
     the id of the found cluster in the stored form, empty for the workers' own. ``left`` is what an epoch
-    after the feed's present one would take over.
+    after the feed's present one would take over. A marker at or below ``before`` may be that of a feed that
+    had the topics earlier.
     """
 
     feed_id: FeedId
     definition: FeedDefinition
     left: TakeoverRecord
+    before: Timestamp
     stored: str
     cluster: str
     there: WatchedCluster
@@ -119,7 +122,8 @@ def find_cluster(
     left = _left(feed)
     with closing(WatchedCluster(reached, left.targets[0].topic)) as there:
         cluster = OWN if there.id == own_id else there.id
-        found = FoundCluster(feed_id, definition, left, left.sink_cluster or own_id, cluster, there)
+        before = term_of(jobs, feed_id).before
+        found = FoundCluster(feed_id, definition, left, before, left.sink_cluster or own_id, cluster, there)
         _require_held(found, feed)
         _require_free_topics(found, app_id, jobs)
         _require_fitting(found)
@@ -216,6 +220,13 @@ def _marker_there(found: FoundCluster, start: Timestamp, highest: ResolvedTimest
         raise InputError(
             f"On the cluster {found.found} no marker stands in {', '.join(silent)}, so nothing there tells "
             f"where feed {feed_id} has to go on. Give {_CHOICES}."
+        )
+    former = [str(place) for place, each in sorted(markers.items()) if each and start < each <= found.before]
+    if former:
+        raise InputError(
+            f"On the cluster {found.found} the last marker in {', '.join(former)} may be that of a feed "
+            f"that had the topic before feed {feed_id}: it is not above {found.before}, up to where that "
+            f"feed had come. So it does not tell where feed {feed_id} has to go on. Give {_CHOICES}."
         )
     known = [marker for marker in markers.values() if marker is not None]
     if max(known) > highest or min(known) <= start:

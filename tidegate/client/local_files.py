@@ -1,4 +1,4 @@
-"""Files in a directory of this machine that no other user may read."""
+"""Keeps files in a private directory of this machine: no other user may read them."""
 
 from __future__ import annotations
 

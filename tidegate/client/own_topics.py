@@ -11,7 +11,9 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
+from tidegate.client.former_feeds import promised_on
 from tidegate.client.topic_ownership import Shares, wanted_topics
+from tidegate.hlc import ZERO, Timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +22,14 @@ class OwnTopics:
 
     ``created`` are names and ids of topics that the application created. ``announced`` are names of topics
     that it was about to create. ``unidentified`` are topics of feeds that ran before ids were stored, which
-    are known by name alone.
+    are known by name alone. ``promised`` is a timestamp that no marker of a feed that has ended is above, on
+    the topics that the feed wants.
     """
 
     created: frozenset[tuple[str, str]] = frozenset()
     announced: frozenset[str] = frozenset()
     unidentified: frozenset[str] = frozenset()
+    promised: Timestamp = ZERO
 
     @classmethod
     def of(cls, definition: FeedDefinition, jobs: JobsView, shares: Shares) -> OwnTopics:
@@ -43,6 +47,7 @@ class OwnTopics:
                 if feed.definition is not None and feed.targets and not _stored(feed)
                 for name in wanted_topics(feed.definition)
             ),
+            promised=promised_on(wanted_topics(definition), _feeds(definition, jobs, shares)),
         )
 
     def has(self, name: str, topic_id: str) -> bool:

@@ -138,7 +138,7 @@ def former_owner(
     for other_id, other in jobs.feeds():
         if other_id == definition.id or other.definition is None or other.status not in ENDED:
             continue
-        if wanted & _prepared_topics(other) and shares(other) and not forgotten(other.definition):
+        if wanted & prepared_topics(other) and shares(other) and not forgotten(other.definition):
             return other_id
     return None
 
@@ -146,6 +146,13 @@ def former_owner(
 def wanted_topics(definition: FeedDefinition) -> list[str]:
     """Return the topics of the feed's tables, in the definition's order, and the topic of its markers."""
     return _row_topics(definition) + _marker_topics(definition)
+
+
+def prepared_topics(feed: FeedView) -> set[str]:
+    """Return the topics that the feed has; none before its targets are stored."""
+    if feed.definition is None or not feed.targets:
+        return set()
+    return {target.topic for target in feed.targets} | set(_marker_topics(feed.definition))
 
 
 def _row_topics(definition: FeedDefinition) -> list[str]:
@@ -164,14 +171,7 @@ def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]
             continue
         outlives = other.definition.epoch > FIRST_EPOCH or other.runs_on(Engine.BACKFILL)
         if other.status in LIVE or (outlives and other.targets):
-            taken |= dict.fromkeys(_prepared_topics(other), other_id)
+            taken |= dict.fromkeys(prepared_topics(other), other_id)
         elif other.status is FeedState.PENDING and other_id < feed_id:
             taken |= dict.fromkeys(wanted_topics(other.definition), other_id)
     return taken
-
-
-def _prepared_topics(feed: FeedView) -> set[str]:
-    """Return the topics that the feed has; none before its targets are stored."""
-    if feed.definition is None or not feed.targets:
-        return set()
-    return {target.topic for target in feed.targets} | set(_marker_topics(feed.definition))

@@ -1,4 +1,4 @@
-"""Decides what happens to a feed whose topics or schemas could not be prepared.
+"""Decides where a feed starts, and what happens to one whose topics or schemas could not be prepared.
 
 From its registration on, a new feed holds the log partitions, so it waits for no server: one that went away
 fails it (docs/protocols/rows.md). A feed that began in an earlier epoch starts in the past and holds no
@@ -7,12 +7,13 @@ partition, and neither does the feed of a backfill. These wait, and nothing of t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from tidegate.changefeed.definition.feed import Engine, FeedDefinition
+from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedTarget
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.output_topic import OutputTopics
-from tidegate.changefeed.lifecycle.registration import Prepare, failed
+from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state
 from tidegate.errors import (
     FeedError,
     RegistryAway,
@@ -23,11 +24,32 @@ from tidegate.errors import (
     StatementError,
     TopologyError,
 )
+from tidegate.hlc import Timestamp
 
 #: The errors of a preparation that are about the feed or its servers.
 UNPREPARED: Final = (FeedError, TopologyError, StatementError, RetryError)
 #: Errors whose sentence says all. Of other errors it is said that the sink went away.
 _SAY_ALL: Final = (RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
+
+
+def begins(
+    definition: FeedDefinition,
+    prepared: Prepare,
+    targets: tuple[FeedTarget, ...],
+    cluster: str,
+    topics: OutputTopics,
+    promised: Timestamp,
+) -> StateRecord:
+    """Return the record to store once the topics exist: it fixes the feed's start for ever.
+
+    ``promised`` is a timestamp that no marker of the topics' former feeds is above. A feed from the present
+    starts above it, so all of its rows, those of its initial scan too, are above every marker before them.
+    A feed with a cursor starts there, and that of a backfill where the log that it has read ends.
+    """
+    is_from_now = definition.options.cursor is None and definition.engine is not Engine.BACKFILL
+    if is_from_now and not prepared.targets and promised >= prepared.start:
+        prepared = replace(prepared, start=promised.next())
+    return starting_state(definition, prepared, targets, cluster, topics)
 
 
 def unprepared(

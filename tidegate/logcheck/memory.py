@@ -87,7 +87,7 @@ class Recent(Generic[KeyT, ValueT]):
         return self._entries.get(key)
 
     def put_all(self, keys: Iterable[KeyT], value: ValueT) -> None:
-        """Put many entries of one value, the newest last."""
+        """Put many keys with one value, the newest last. A key that is there already keeps its place."""
         self._entries.update(dict.fromkeys(keys, value))
         while len(self._entries) > self._limit:
             self._forget_oldest()

@@ -183,7 +183,8 @@ class LogStep:
     def _warn_of(self, untold: Untold, result: StepResult) -> None:
         """Report, once in this run, that a source does not tell of mutations.
 
-        No feed can be failed for that.
+        It fails no feed: nobody can know whether there was a mutation. It reports only if a feed may miss
+        rows there.
         """
         if not self._has_warned and self._feeds.missing(untold.span, untold.high):
             self._has_warned = True

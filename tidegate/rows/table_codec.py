@@ -16,7 +16,7 @@ from tidegate.rows.row import Row
 from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.sql_type import sql_type_text
 from tidegate.rows.table_key import FAMILY_ZERO, decode_family_suffix, shortened
-from tidegate.rows.types import Datum, Kind, SqlType
+from tidegate.rows.types import Datum, Kind
 from tidegate.rows.value_frame import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
@@ -36,7 +36,7 @@ class TableCodec:
         _refuse_unsupported(descriptor)
         self.descriptor = descriptor
         self._layout = RowLayout(descriptor)
-        self._collated_key = any(_is_collated(column.type) for column in self._layout.key_columns)
+        self._collated_key = any(column.type.is_collated for column in self._layout.key_columns)
         self._index = _primary_index(descriptor, self._layout)
         self._tuple = TupleCodec(self._layout.columns, {column.id for column in self._layout.key_columns})
 
@@ -136,16 +136,6 @@ class TableCodec:
 
     def _located(self, key: bytes, error: RowError) -> str:
         return f"table {self.descriptor.name}, key {shortened(key)}: {error}"
-
-
-def _is_collated(sql_type: SqlType) -> bool:
-    """Return whether it is a collated string, or an array of them.
-
-    Keys hold only the sort keys of such strings.
-    """
-    if sql_type.element is not None:
-        return _is_collated(sql_type.element)
-    return sql_type.kind is Kind.COLLATED_STRING
 
 
 def _primary_index(descriptor: TableDescriptor, layout: RowLayout) -> IndexKeyCodec:

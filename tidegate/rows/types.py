@@ -210,3 +210,10 @@ class SqlType:
     name: str = ""
     members: tuple[EnumMember, ...] = ()
     element: SqlType | None = None
+
+    @property
+    def is_collated(self) -> bool:
+        """Whether it is a collated string, or an array of them. Keys hold only the sort keys of such
+        strings.
+        """
+        return self.kind is Kind.COLLATED_STRING or (self.element is not None and self.element.is_collated)

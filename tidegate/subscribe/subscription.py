@@ -335,7 +335,7 @@ class Subscription:
 
 
 def _too_deep(frontier: Frontier, rows: OpenedRows) -> UnreadableRow:
-    """Return the error for rows that can be decoded, and not compared."""
+    """Return the error for rows that can be decoded but not compared."""
     topics = ", ".join(sorted({place.topic for place in rows.places}))
     return UnreadableRow(
         f"JSON in a row of {topics} below {frontier} is nested too deeply for rows to be compared. "

@@ -16,7 +16,7 @@ import pytest
 from stack.kafka import KafkaBroker
 from tests.destinations import DESTINATIONS
 from tests.unit.cli.running import run
-from tests.unit.client.feeds import ID, SECOND, TARGET, definition, failed, progress, running, tell
+from tests.unit.client.feeds import ID, SECOND, TARGET, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.feed import (
     FIRST_EPOCH,
@@ -98,16 +98,18 @@ class Held:
     def put(self, *last: Sequence[int]) -> None:
         """Create the topic, with a row behind each of the markers of each partition, in seconds."""
         create_topic(self.bootstrap, self.topic, 2)
-        records = []
         for partition, seconds in enumerate(last):
-            for at in seconds:
-                marker = marker_value(
-                    ResolvedTimestamp(Timestamp(at * SECOND)), self.definition.options.envelope
-                )
-                records += [
-                    TopicRecord(self.topic, partition, -1, None, marker, 0),
-                    TopicRecord(self.topic, partition, -1, b"[1]", b'{"after": null}', 0),
-                ]
+            self.write(partition, *seconds)
+
+    def write(self, partition: int, *seconds: int) -> None:
+        """Write markers, a row behind each of them."""
+        records = []
+        for at in seconds:
+            marker = marker_value(ResolvedTimestamp(Timestamp(at * SECOND)), self.definition.options.envelope)
+            records += [
+                TopicRecord(self.topic, partition, -1, None, marker, 0),
+                TopicRecord(self.topic, partition, -1, b"[1]", b'{"after": null}', 0),
+            ]
         write(self.bootstrap, records)
 
 
@@ -225,6 +227,20 @@ def test_where_nothing_there_tells_it_the_choices_are_named(
     with pytest.raises(InputError, match=sentence) as refused:
         begin_there(held.find(), Begin.THERE)
     assert "`--from marker`" in str(refused.value)
+
+
+def test_a_marker_that_an_earlier_feed_of_the_topic_may_have_written_tells_nothing(held: Held) -> None:
+    """An idle store closes timestamps above the start of a feed that comes later."""
+    held.begin()
+    former = FeedId("0former")
+    held.jobs.create(replace(held.definition, id=former))
+    high = replace(progress(former), high_water=ResolvedTimestamp(Timestamp(2_100 * SECOND)))
+    tell(held.bootstrap, held.app_id, replace(succeeded(former), targets=(held.target,)), high)
+    held.put([2_100, 2_500], [2_100])
+    with pytest.raises(InputError, match=rf"the last marker in {held.topic}\[1\] may be that of a feed that"):
+        begin_there(held.find(), Begin.THERE)
+    held.write(1, 2_101)
+    assert begin_there(held.find(), Begin.THERE) == Timestamp(2_101 * SECOND)
 
 
 def test_a_timestamp_has_to_be_one_that_was_acknowledged(held: Held) -> None:

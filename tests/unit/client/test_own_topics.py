@@ -5,19 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import pytest
+
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord, TakeoverRecord
+from tidegate.changefeed.lifecycle.job_records import (
+    DefinitionRecord,
+    JobRecord,
+    ProgressRecord,
+    StateRecord,
+    TakeoverRecord,
+)
 from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, TopicOrigin
 from tidegate.client.feed_rows import feed_row
 from tidegate.client.own_topics import OwnTopics
+from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 
 _OPTIONS: Final = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")
 _FEED: Final = activation([HandTable.of(104, "rows").descriptor], _OPTIONS, feed_id="former")
 _HEIR: Final = replace(_FEED.definition, id=FeedId("heir"))
+_HIGH: Final = ResolvedTimestamp(Timestamp(150_000))
 _CREATED: Final = OutputTopic("id-1", TopicOrigin.CREATED)
 _EXISTING: Final = OutputTopic("id-2", TopicOrigin.EXISTING)
 _STATE: Final = StateRecord(
@@ -83,3 +93,28 @@ def test_a_feed_shows_which_topics_somebody_else_had_created() -> None:
     assert feed_row(_FEED.definition.id, feed)["existing_topics"] == ["markers"]
     older = view(replace(_STATE, topics=()))[_FEED.definition.id]
     assert feed_row(_FEED.definition.id, older)["existing_topics"] == []
+
+
+@pytest.mark.parametrize("topics", [("rows", "others"), ("changes", "markers")], ids=["rows", "markers"])
+def test_markers_of_feeds_that_have_ended_stay_on_their_topics(topics: tuple[str, str]) -> None:
+    rows, markers = topics
+    ended = view(_STATE, ProgressRecord(_FEED.definition.id, FeedEpoch(1), _HIGH, {}))
+    options = replace(_OPTIONS, resolved_topic=markers, topic_prefix="" if rows == "rows" else "x")
+    heir = replace(_HEIR, options=options)
+    assert OwnTopics.of(heir, ended, lambda _: True).promised == _HIGH
+    assert OwnTopics.of(heir, ended, lambda _: False).promised == ZERO
+
+
+def test_feeds_that_run_and_those_on_other_topics_have_no_markers_there() -> None:
+    high = ProgressRecord(_FEED.definition.id, FeedEpoch(1), _HIGH, {})
+    assert own(view(replace(_STATE, state=FeedState.RUNNING), high)).promised == ZERO
+    elsewhere = replace(_HEIR, options=replace(_OPTIONS, resolved_topic="others", topic_prefix="x"))
+    assert OwnTopics.of(elsewhere, view(_STATE, high), lambda _: True).promised == ZERO
+
+
+def test_a_mirror_may_have_copied_markers_of_a_feed_that_was_moved_to_it() -> None:
+    silent = ResolvedTimestamp(Timestamp(_HIGH.wall + 1))
+    moved = TakeoverRecord(
+        _FEED.definition.id, FeedEpoch(1), _FEED.start, None, _FEED.targets, silent_to=silent
+    )
+    assert own(view(_STATE, moved)).promised == silent

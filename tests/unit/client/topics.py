@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from tidegate.client.kafka.listed_offsets import listed_offsets
 from tidegate.verify import TopicRecord
@@ -53,6 +61,24 @@ def wait_until_forgotten(admin: AdminClient, topic: str) -> None:
     while topic in admin.list_topics(timeout=_KNOWN_S).topics:
         assert time.monotonic() < deadline, f"{topic} was deleted, and the broker still tells of it"
         time.sleep(_LOOK_AGAIN_S)
+
+
+def set_config(bootstrap: str, topic: str, name: str, value: str) -> None:
+    """Change a setting of a topic. Returns once the broker tells of it."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(_KNOWN_S)
+    deadline = time.monotonic() + _KNOWN_S
+    while _config(admin, topic, name) != value:
+        assert time.monotonic() < deadline, f"{topic} got {name}={value}, and the broker does not tell it"
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _config(admin: AdminClient, topic: str, name: str) -> str | None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    found: str | None = admin.describe_configs([resource])[resource].result(_KNOWN_S)[name].value
+    return found
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.errors import RowError
+from tidegate.errors import RowError, UnsupportedTable
+from tidegate.rows.descriptor import TableDescriptor
 
 
 def not_utf8(table_name: str, column: str) -> RowError:
@@ -16,3 +17,20 @@ def not_utf8(table_name: str, column: str) -> RowError:
         "different rows would be the same; the feed fails. Correct the row in the source and create the feed "
         "again, or create it with format=json and envelope=wrapped, where keys are as CockroachDB writes them"
     )
+
+
+def require_names_of_rows(table: TableDescriptor) -> None:
+    """Raise ``UnsupportedTable`` if a sink could not find the table's rows by their keys.
+
+    The log names a row by the sort key of a collated string. Texts with one sort key are one row, so an
+    update can change the text, and a deletion does not tell it: a sink would keep the former row.
+    """
+    by_id = {column.id: column for column in table.columns}
+    for part in table.primary_key:
+        column = by_id[part.column_id]
+        if column.type.is_collated:
+            raise UnsupportedTable(
+                f"table {table.name}, column {column.name}: a sink cannot find rows by a collated string of "
+                "their key, because texts that are written differently can be one row; use "
+                "envelope='wrapped', or leave the table out"
+            )

@@ -44,7 +44,9 @@ OutputTopics: TypeAlias = tuple[OutputTopic, ...]
 
 
 def topics_json(topics: Sequence[OutputTopic]) -> list[list[str]]:
-    """Return the stored form: ``[["4L6g3nShT-eMCtK--X86sw", "created"], ...]``."""
+    """Return the stored form of a feed's topics, a pair of id and origin for each:
+    ``[["4L6g3nShT-eMCtK--X86sw", "created"], ...]``.
+    """
     return [[topic.id, topic.origin.value] for topic in topics]
 
 

@@ -214,7 +214,9 @@ def _limit_without_use(given: Given) -> str:
 
 
 def _empty_values_that_mean_something(given: Given) -> str:
-    """Require that a reader can tell a left-out row from all other records by its value alone."""
+    """Refuse ``on_oversize='key_only'`` if an empty value means something else already, or if keys do not
+    say which row was left out.
+    """
     if given.get("on_oversize") != "key_only":
         return ""
     form = _form(given)

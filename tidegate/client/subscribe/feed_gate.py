@@ -1,4 +1,4 @@
-"""Reads the output topics of some tables into one gate: its minimum is that of all of their partitions.
+"""Reads the output topics of some tables into one gate, whose minimum is the lowest marker of all partitions.
 
 Partitions that are far ahead of the others are paused (`partition_pauses`). Rows that wait beyond a budget of
 memory go to disk (`spill_files`).

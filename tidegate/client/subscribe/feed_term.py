@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.changefeed.definition.feed import ENDED, FeedId
-from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.client.feed_topics import FeedTopics
+from tidegate.client.former_feeds import promised, promised_on
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
@@ -58,24 +59,10 @@ def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
     """
     view = jobs[feed_id]
     feed = FeedTopics.of(feed_id, view)
-    topics = frozenset(feed.all_topics)
     before = resume_as_of(Frontier(feed.start))
     goes_on = view.status not in ENDED
-    for other_id, other in jobs.feeds():
-        if other_id == feed_id or other.status not in ENDED:
-            continue
-        # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
-        # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
-        is_earlier = goes_on or other_id < feed_id
-        if is_earlier and not topics.isdisjoint(target.topic for target in other.targets):
-            before = max(before, _promised(other))
-    return FeedTerm(feed.start, before, None if goes_on else _promised(view))
-
-
-def _promised(feed: FeedView) -> Timestamp:
-    """Return the highest high-water that was persisted in any epoch, on any cluster; zero for none."""
-    parts = (feed.progress, feed.takeover)
-    highs = [part.high_water for part in parts if part is not None and part.high_water is not None]
-    if feed.takeover is not None and feed.takeover.silent_to is not None:
-        highs.append(feed.takeover.silent_to)  # a mirror may have copied markers up to there
-    return max(highs, default=ZERO)
+    # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
+    # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
+    earlier = [other for each, other in jobs.feeds() if each != feed_id and (goes_on or each < feed_id)]
+    before = max(before, promised_on(feed.all_topics, earlier))
+    return FeedTerm(feed.start, before, None if goes_on else promised(view))

@@ -93,7 +93,7 @@ class TakenVersions:
     def _firsts_of(self, feed_id: FeedId, whole: FeedRecords) -> Mapping[int, int]:
         """Return where the records of each version begin among those of a receiver.
 
-        A feed may have many deliveries of one batch.
+        The answer is kept for each feed, because one batch may be given to a feed in many deliveries.
         """
         if feed_id not in self._firsts:
             last = len(whole.numbers) - 1

@@ -75,7 +75,9 @@ def decode_timetz_desc(buffer: bytes, position: int) -> tuple[TimeTz, int]:
 
 
 def encode_interval_asc(interval: Interval) -> bytes:
-    """Encode first the total, with months of 30 days and days of 24 hours, then months and days."""
+    """Encode three numbers: the total in nanoseconds, with months of 30 days and days of 24 hours; the
+    months; the days.
+    """
     integers = (_total_nanos(interval), interval.months, interval.days)
     return b"\x16" + b"".join(map(encode_varint_asc, integers))
 

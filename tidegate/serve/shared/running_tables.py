@@ -197,7 +197,7 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The gate, the rows and the AS OF with which a reader begins."""
+    """What a reader begins with: its source, its AS OF, its gate and its rows."""
 
     source: str
     as_of: Timestamp

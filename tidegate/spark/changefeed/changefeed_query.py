@@ -176,6 +176,7 @@ def changefeed_query(
             raise _why(driver, ended) from None
         finally:
             last = driver.end(_LAST_BATCH_S)
+            feeds.give_up()  # Spark waits without limit for a batch that waits for a broker
             checkpoint.wait_for_commit(last, _COMMIT_S)
             if alone:
                 _set_levels(session, _TROUBLED_BY_ENDS)

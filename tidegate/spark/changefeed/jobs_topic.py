@@ -93,6 +93,10 @@ class JobsTopic:
         with self._writing:
             self.writer.commit(records)
 
+    def give_up(self) -> None:
+        """Make a call that waits for a broker, and all later ones, raise ``GivenUpError``."""
+        self.writer.give_up()
+
     def close(self) -> None:
         """Close the clients."""
         self.writer.close()

@@ -13,7 +13,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedStat
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
-from tidegate.changefeed.lifecycle.registration import Prepare, starting_state, waiting
+from tidegate.changefeed.lifecycle.registration import Prepare, waiting
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
@@ -21,7 +21,7 @@ from tidegate.client.own_topics import OwnTopics
 from tidegate.client.subject_ownership import new_subjects
 from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
 from tidegate.client.topic_preparation import announced_specs, prepare_topics, topics_to_announce
-from tidegate.delivery.feed_start import UNPREPARED, unprepared
+from tidegate.delivery.feed_start import UNPREPARED, begins, unprepared
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.registry.known_registries import SchemaRegistries
 from tidegate.spark.changefeed.jobs_topic import JobsTopic
@@ -129,7 +129,7 @@ class Preparation:
             )
         except UNPREPARED as error:
             return self.unprepared(definition, prepare, error)
-        return starting_state(definition, prepare, targets, cluster, topics)
+        return begins(definition, prepare, targets, cluster, topics, own.promised)
 
     def unprepared(self, definition: FeedDefinition, prepare: Prepare, error: Exception) -> StateRecord:
         """Return the failed state of a feed that met ``error``; raise it if the feed waits."""

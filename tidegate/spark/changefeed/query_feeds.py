@@ -49,7 +49,7 @@ from tidegate.client.control_acks import AcksUntilNow, read_acks
 from tidegate.client.feed_faults import FeedFaults
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
-from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, Record
+from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, GivenUpError, Record
 from tidegate.delivery.sink_clusters import begun_on
 from tidegate.errors import BrokerUnavailable, RetryError, StateError
 from tidegate.hlc import ResolvedTimestamp
@@ -237,6 +237,14 @@ class QueryFeeds:
         """Return how many markers were written for each feed since the query began."""
         return self._markers.written()
 
+    def give_up(self) -> None:
+        """Make what waits for the query's own cluster, and all that would, raise ``GivenUpError``.
+
+        Any thread may call it, once the query is to end.
+        """
+        self._jobs.give_up()
+        self._markers.give_up()
+
     def close(self) -> None:
         """Close the clients of brokers and registries."""
         self._together.close()
@@ -265,10 +273,10 @@ class QueryFeeds:
 
         That step is due in this look at feeds: the reason has to be stored before partitions that are held
         for the feed give it up. If an exception comes then too, the feed is postponed. Raises ``error`` where
-        the process is at fault.
+        the process is at fault, and where the query ends.
         """
         definition = self._jobs.view[feed_id].definition
-        if definition is None:
+        if definition is None or isinstance(error, GivenUpError):
             raise error
         failure = self._faults.failure(definition, error)
         if failure is None:

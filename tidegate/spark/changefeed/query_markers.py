@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Final
+from weakref import WeakSet
 
 from tidegate.changefeed.definition.feed import (
     ENDED,
@@ -36,7 +37,7 @@ from tidegate.delivery.sink_identity import held, held_backfill, require_marker_
 from tidegate.errors import DeliveryError, FatalError, FeedError, RecordRefused, RetryError, SettingsError
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
-from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer, open_producer
+from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer
 from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer, OwnMarkerProducer
 from tidegate.spark.changefeed.query_sinks import QuerySinks
 from tidegate.spark.changefeed.side_by_side import SideBySide, require_all
@@ -71,6 +72,9 @@ class QueryMarkers:
         self._together = SideBySide("markers of feeds")
         self._faults = FeedFaults()
         self._markers: dict[FeedId, FeedMarkers] = {}
+        self._own: WeakSet[TransactionalProducer] = WeakSet()  # producers on the query's own cluster
+        self._is_given_up = False
+        self._lock = threading.Lock()  # of the two fields above
         #: The number of markers that were written for feeds, by writers that are closed.
         self._written: Counter[FeedId] = Counter()
 
@@ -112,7 +116,7 @@ class QueryMarkers:
     def fence(self, definition: FeedDefinition) -> None:
         """Fence whoever has run the feed (step H2 of docs/protocols/hand-over.md, E2 of
         docs/protocols/ends-of-feeds.md)."""
-        open_producer(self._connection, progress_id(self._app_id, definition.id)).close()
+        self._opened(definition).close()
 
     def fence_all(self, definitions: Iterable[FeedDefinition]) -> None:
         """Do the same for each of the feeds."""
@@ -193,6 +197,16 @@ class QueryMarkers:
         if state is not None and feed.epoch == epoch and self._marks(feed):
             self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
 
+    def give_up(self) -> None:
+        """Make what waits for the query's own cluster, and all that would, raise ``GivenUpError``.
+
+        Any thread may call it.
+        """
+        with self._lock:
+            self._is_given_up = True
+            for producer in self._own:
+                producer.give_up()
+
     def close(self) -> None:
         """Close the clients of brokers."""
         self._together.close()
@@ -237,7 +251,7 @@ class QueryMarkers:
     def _open(self, feed: FeedView) -> FeedProducers:
         definition = feed.definition
         assert definition is not None
-        home = open_producer(self._connection, progress_id(self._app_id, definition.id))
+        home = self._opened(definition)
         state = feed.current_state
         if state is None or not state.sink_cluster:
             return FeedProducers(home, OwnMarkerProducer(home))
@@ -248,6 +262,16 @@ class QueryMarkers:
             return new_producer(self._sinks.connection(definition, state.sink_cluster), transactional_id)
 
         return FeedProducers(home, OtherMarkerProducer(definition.id, there, ids, check))
+
+    def _opened(self, definition: FeedDefinition) -> TransactionalProducer:
+        """Return the open producer of the feed's progress, which has fenced every earlier one."""
+        producer = new_producer(self._connection, progress_id(self._app_id, definition.id))
+        with self._lock:
+            self._own.add(producer)
+            if self._is_given_up:
+                producer.give_up()
+        producer.open()
+        return producer
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
         """Ask for the cluster's id by the producer and by the client that asks for ends (step M2c)."""

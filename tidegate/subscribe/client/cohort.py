@@ -54,7 +54,11 @@ class Cohort:
         self.frontier: Frontier | None = None
 
     def data(self, member: str, update: Update) -> None:
-        """Hold an update of a member. Raises ``ProtocolError`` below its frontier, and for no member."""
+        """Hold an update of a member.
+
+        Raises ``ProtocolError`` for an update below the member's frontier, and for a name that no member
+        has.
+        """
         with self._first_error:
             held = self._held_of(member)
             last = self._frontiers.get(member)

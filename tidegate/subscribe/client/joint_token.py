@@ -1,10 +1,10 @@
-"""Tokens of several subscriptions at one cut: one text, which a consumer stores once for all of them.
+"""The joint token of several subscriptions at one cut, which a consumer stores once for all of them.
 
-Its text is the unpadded url-safe base64 of compact JSON, and has the token of each member:
+It is the unpadded url-safe base64 of compact JSON, which has the token of each member:
 
     {"format":1,"members":{"accounts":"eyJ...","transfers":"eyJ..."}}
 
-All of them have one frontier.
+All member tokens have the same frontier.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class RowChunk(NamedTuple):
 
     Rows that have just come are in the order of their offsets. Rows that come back from a store are in any
     order. ``records`` has the decoded form of those rows whose timestamps cannot be seen otherwise, and
-    ``None`` for each of the others. ``memory_bytes`` is about how much memory the chunk takes.
+    ``None`` for each of the others. ``memory_bytes`` is an estimate of the memory that the chunk takes.
     """
 
     offsets: IntColumn

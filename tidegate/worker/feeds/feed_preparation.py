@@ -20,11 +20,11 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
-from tidegate.changefeed.lifecycle.registration import Prepare, starting_state, waiting
+from tidegate.changefeed.lifecycle.registration import Prepare, waiting
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.topic_preparation import prepare_topics, topics_to_announce
-from tidegate.delivery.feed_start import UNPREPARED, unprepared
+from tidegate.delivery.feed_start import UNPREPARED, begins, unprepared
 from tidegate.errors import BrokerUnavailable, RegistryAway
 from tidegate.worker.process.schema_ids import SchemaIds
 from tidegate.worker.runtime import Runtime
@@ -63,7 +63,7 @@ async def prepared(
             prepare_topics, definition, step, *place, runtime.settings.output_partitions, limit, own
         )
         targets, topics = await _in_thread(sink.threads, prepare)
-        return starting_state(definition, step, targets, cluster_id, topics)
+        return begins(definition, step, targets, cluster_id, topics, own.promised)
     except UNPREPARED as error:
         state = unprepared(definition, step, error, sink.servers, feed.stored_topics)
         return state or waiting(definition, str(error), feed.stored_topics)

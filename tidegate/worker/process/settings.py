@@ -1,7 +1,7 @@
 """The worker's settings: one typed object, validated once at start.
 
 Every field is read from the environment variable ``TIDEGATE_<FIELD>``; ``tidegate worker --<field>``
-overrides it. Times are milliseconds, sizes bytes, as the names say.
+overrides it unless it is a secret. Times are milliseconds, sizes bytes, as the names say.
 """
 
 from __future__ import annotations

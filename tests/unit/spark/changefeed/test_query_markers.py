@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from threading import Barrier
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from stack.kafka import KafkaBroker
 from tests.feeds import WITH_MARKERS, activation
@@ -44,6 +47,7 @@ pytestmark = pytest.mark.broker
 
 _NAMES = ("first", "second", "third")
 _MEET_S = 60
+_LOOK_AGAIN_S = 0.05
 _H = ResolvedTimestamp(Timestamp(1_000))
 
 
@@ -197,6 +201,43 @@ def test_a_query_that_ends_amid_its_markers_fails_no_feed(
     with pytest.raises(GivenUpError):
         markers.begin(list(map(FeedId, _NAMES)))
     assert {_state(broker, topics, name).state for name in _NAMES} == {FeedState.RUNNING}
+
+
+class _Unacknowledged:
+    """A client whose records no broker acknowledges, as if their topic had too few replicas."""
+
+    def __init__(self, client: Producer) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def flush(self, _: float) -> int:
+        time.sleep(_LOOK_AGAIN_S)
+        return 1
+
+
+def test_markers_that_wait_for_a_broker_are_given_up(
+    topics: Topics,
+    markers: QueryMarkers,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever ends the query waits for them otherwise, as long as a topic has too few replicas."""
+    others = dict.fromkeys(map(FeedId, ("second", "third")), 1)
+    waits = f"{progress_id(topics.app_id, FeedId('first'))} wait for the broker"
+    home = markers._markers[FeedId("first")]._producers.home
+    monkeypatch.setattr(home, "_producer", _Unacknowledged(home._producer))
+    with ThreadPoolExecutor(1) as thread:
+        publishing = thread.submit(markers.publish)
+        while markers.written() != others or waits not in caplog.text:
+            assert not publishing.done()
+            time.sleep(_LOOK_AGAIN_S)
+        markers.give_up()
+        with pytest.raises(GivenUpError):
+            publishing.result()
+    with pytest.raises(GivenUpError):
+        markers.fence(markers._markers[FeedId("second")]._definition)
 
 
 @pytest.mark.parametrize("step", ["_open", "_ends"])

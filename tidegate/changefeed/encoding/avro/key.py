@@ -13,6 +13,7 @@ from tidegate.changefeed.encoding.avro.row_record import RowRecordType, row_reco
 from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
 from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.confluent import SubjectSchema
+from tidegate.changefeed.encoding.key_precision import AVRO_KEYS, require_whole_keys
 from tidegate.changefeed.encoding.row_templates import Body, RowPart
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -33,14 +34,25 @@ def key_templates(table: TableDescriptor, options: FeedOptions) -> tuple[Body, B
 
 
 def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSchema, WriteKey]:
-    """Return the schema of a table's keys, and their writer. Raises ``UnsupportedTable``."""
+    """Return the schema of a table's keys, and their writer. Raises ``UnsupportedTable``.
+
+    The writer raises ``RowError`` for keys that would become the same as others.
+    """
     name = TableName.of(table)
     columns, datums = _columns(table, options)
     record = _record(table, options)
     schema = SubjectSchema(key_subject(name, options), schema_text(record.schema))
     names = [column.name for column in columns]
     write, fill = key_writer(schema.text, table.name, names), record.fill
-    return schema, lambda row: write(fill(datums(row)))
+    require = None if options.key_column else require_whole_keys(table, AVRO_KEYS)
+    if require is None:
+        return schema, lambda row: write(fill(datums(row)))
+
+    def encode(row: Row) -> bytes:
+        require(row)
+        return write(fill(datums(row)))
+
+    return schema, encode
 
 
 def _record(table: TableDescriptor, options: FeedOptions) -> RowRecordType:

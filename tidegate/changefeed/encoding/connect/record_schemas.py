@@ -19,6 +19,8 @@ from tidegate.changefeed.definition.table_topics import table_topic
 from tidegate.changefeed.encoding.columns import named_column, public_columns
 from tidegate.changefeed.encoding.connect.schema import Field, Schema, struct
 from tidegate.changefeed.encoding.connect.types import ColumnType, Convert, column_type, key_column_type
+from tidegate.changefeed.encoding.key_fault import require_names_of_rows
+from tidegate.changefeed.encoding.key_precision import CONNECT_KEYS, require_whole_keys
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -58,16 +60,29 @@ def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
     """Return the primary key in index order, or the column that ``key_column`` names.
 
     Raises ``UnsupportedTable`` for a column that Kafka Connect has no type for, or that the table does not
-    have.
+    have, and for a collated string in the primary key.
     """
     if options.key_column:
         return _column_key(table, options)
+    require_names_of_rows(table)
     by_id = {column.id: column for column in table.columns}
     parts = [by_id[part.column_id] for part in table.primary_key]
     columns = tuple(
         ConnectColumn(at, part.name, _type(table, part, key_column_type)) for at, part in enumerate(parts)
     )
-    return Key(columns, lambda row: row.key, _key_schema(table, options, columns))
+    return Key(columns, _whole_key(table), _key_schema(table, options, columns))
+
+
+def _whole_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
+    require = require_whole_keys(table, CONNECT_KEYS)
+    if require is None:
+        return lambda row: row.key
+
+    def key(row: Row) -> tuple[Datum, ...]:
+        require(row)
+        return row.key
+
+    return key
 
 
 def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:

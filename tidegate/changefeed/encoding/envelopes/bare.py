@@ -2,7 +2,7 @@
 columns.
 
 A deletion has the columns of the primary key, and null for all others. ``diff`` has no effect, as in
-CockroachDB, where only queries use it. Source: ``pkg/ccl/changefeedccl/encoder_json.go``,
+CockroachDB: there only changefeeds with a query use it. Source: ``pkg/ccl/changefeedccl/encoder_json.go``,
 ``initRawEnvelope``.
 """
 

@@ -26,8 +26,9 @@ from tidegate.changefeed.encoding.json.template import (
     enclosed,
     json_object,
 )
-from tidegate.changefeed.encoding.key_fault import not_utf8
+from tidegate.changefeed.encoding.key_fault import not_utf8, require_names_of_rows
 from tidegate.changefeed.encoding.key_form import KeyForm
+from tidegate.changefeed.encoding.key_precision import JSON_KEYS, require_whole_keys
 from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, utf8
 from tidegate.changefeed.text.surrogates import is_utf8
@@ -44,7 +45,8 @@ _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 def compile_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Row], bytes]:
     """Return a printer of a record's key. Raises ``UnsupportedTable``.
 
-    In keys for sinks the printer raises ``RowError`` for text that is not UTF-8.
+    The printer raises ``RowError`` for an INTERVAL finer than a microsecond, and in keys for sinks for text
+    that is not UTF-8.
     """
     text = _key_printer(table, options, form)
     if form is not KeyForm.SINK_OBJECT:
@@ -68,6 +70,18 @@ def _first_not_utf8(table: TableDescriptor, options: FeedOptions, form: KeyForm,
 def _key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
     if options.key_column:
         return _column_key(table, options, form)
+    text, require = _primary_key_printer(table, options, form), require_whole_keys(table, JSON_KEYS)
+    if require is None:
+        return text
+
+    def print_whole(row: Row) -> str:
+        require(row)
+        return text(row)
+
+    return print_whole
+
+
+def _primary_key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
     if len(table.primary_key) == 1 and not form.is_object:
         (only,) = _column_texts(table, options, form).values()
         # most tables have such keys; this costs half as much as a template
@@ -97,6 +111,8 @@ def primary_key_member(table: TableDescriptor, options: FeedOptions, form: KeyFo
 
 def _column_texts(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> dict[str, TextEncoder]:
     """Return the printers of the primary key's columns, in index order."""
+    if form is KeyForm.SINK_OBJECT:
+        require_names_of_rows(table)
     by_id = {column.id: column for column in table.columns}
     columns = [by_id[part.column_id] for part in table.primary_key]
     return {column.name: _key_text(table, column, options, form) for column in columns}

@@ -88,7 +88,9 @@ class RoundState:
         return name
 
     def _load(self, head: str) -> HeldState:
-        """Return the partition's state: from this process, or from its file (step T1)."""
+        """Return the partition's state: a new one, the one that this process has kept, or one that is read
+        from its files (step T1).
+        """
         query = self._query
         held = take_out(_held, query.id, self._partition)
         if not head:

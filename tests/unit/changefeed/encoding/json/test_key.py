@@ -15,10 +15,10 @@ from tests.unit.rows.strategies import tables_with_rows
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.encoding.envelopes.registry import FORMS
-from tidegate.errors import RowError
+from tidegate.errors import RowError, UnsupportedTable
 from tidegate.hlc import Timestamp
 from tidegate.rows import TableCodec, TableDescriptor
-from tidegate.rows.types import Kind, SqlType
+from tidegate.rows.types import Datum, Interval, Kind, SqlType
 
 AT = Timestamp(1, 2)
 STRING = SqlType(Kind.STRING)
@@ -122,3 +122,66 @@ def test_text_that_is_not_utf8_stays_in_values(options: FeedOptions) -> None:
 def test_cockroachdbs_json_keys_stay_as_they_are() -> None:
     encode = compile_encoder(NAMED, FeedOptions()).encode
     assert encode(row(NAMED, a=1, s="x\udcff", l=()), AT)[0] == rb'[1, "x\ufffd", []]'
+
+
+TIMES: dict[str, tuple[SqlType, Datum, Datum]] = {
+    "timestamp": (SqlType(Kind.TIMESTAMP), 1_000, 1_001),
+    "timestamptz": (SqlType(Kind.TIMESTAMPTZ), -1_000, -1_001),
+    "interval": (SqlType(Kind.INTERVAL), Interval(1, -2, 3_000), Interval(1, -2, 3_001)),
+    "float4": (SqlType(Kind.FLOAT, width=32), 0.5, 0.1),
+}
+ALL = [
+    *STRICT,
+    *(FeedOptions(envelope=envelope) for envelope in Envelope if envelope not in (*OURS, Envelope.ROW)),
+]
+
+
+@pytest.mark.parametrize("is_array", [False, True], ids=["column", "items"])
+@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize("options", ALL, ids=told)
+def test_keys_that_differ_are_written_differently_or_refused(
+    options: FeedOptions, kind: str, is_array: bool
+) -> None:
+    of, whole, finer = TIMES[kind]
+    if is_array:
+        of, whole, finer = SqlType(Kind.ARRAY, element=of), (whole,), (None, finer)
+    many = table("many", {"a": SqlType(Kind.INT), "k": of}, key=("a", "k"))
+    encode = compile_encoder(many, options).encode
+    keys = {encode(version, AT)[0] for version in (row(many, a=1, k=whole), deletion(many, 1, whole))}
+    assert len(keys) == 1
+    cut = {"interval"} | ({"float4"} if has_connect_schema(options) else set())
+    if options.format is Format.AVRO:
+        cut |= {"timestamp", "timestamptz"} if not has_connect_schema(options) else set()
+    if has_connect_schema(options) and not is_array:
+        cut.add("timestamp")
+    for version in (row(many, a=1, k=finer), deletion(many, 1, finer)):
+        if kind in cut:
+            with pytest.raises(RowError, match="table many, column k: its value is finer than a key"):
+                encode(version, AT)
+        else:
+            assert encode(version, AT)[0] not in keys
+
+
+def has_connect_schema(options: FeedOptions) -> bool:
+    return options.envelope in OURS and (options.connect_schema or options.format is Format.AVRO)
+
+
+@pytest.mark.parametrize("options", ALL, ids=told)
+def test_a_key_column_may_be_cut(options: FeedOptions) -> None:
+    events = table("events", {"a": SqlType(Kind.INT), "t": SqlType(Kind.INTERVAL)}, key=("a",))
+    encode = compile_encoder(events, replace(options, key_column="t", unordered=True)).encode
+    assert encode(row(events, a=1, t=Interval(0, 0, 1)), AT)
+
+
+@pytest.mark.parametrize("options", ALL, ids=told)
+@pytest.mark.parametrize("is_array", [False, True], ids=["column", "items"])
+def test_sinks_are_given_no_collated_strings_to_find_rows_by(options: FeedOptions, is_array: bool) -> None:
+    collated = SqlType(Kind.COLLATED_STRING, locale="fr")
+    of = SqlType(Kind.ARRAY, element=collated) if is_array else collated
+    people = table("people", {"a": SqlType(Kind.INT), "s": of}, key=("a", "s"))
+    if options.envelope in OURS:
+        with pytest.raises(UnsupportedTable, match="table people, column s: a sink cannot find rows by"):
+            compile_encoder(people, options)
+    else:
+        compile_encoder(people, options)
+    compile_encoder(people, replace(options, key_column="s", unordered=True))

@@ -1,0 +1,54 @@
+"""Where a feed starts whose topics another feed had before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from tests.feeds import activation
+from tests.hand_log import HandTable
+from tidegate.changefeed.definition.feed import Engine, FeedDefinition
+from tidegate.changefeed.lifecycle.registration import Prepare
+from tidegate.delivery.feed_start import begins
+from tidegate.hlc import MAX_LOGICAL, ZERO, Timestamp
+
+_FEED: Final = activation([HandTable.of(104, "rows").descriptor])
+_DEFINED: Final = _FEED.definition
+_APPLIED: Final = Timestamp(100, 7)
+_NEW: Final = Prepare(_APPLIED, (), {})
+
+
+def _start(definition: FeedDefinition, prepared: Prepare, promised: Timestamp) -> Timestamp | None:
+    return begins(definition, prepared, _FEED.targets, "", (), promised).start
+
+
+@pytest.mark.parametrize(
+    ("promised", "start"),
+    [
+        (ZERO, _APPLIED),
+        (Timestamp(100, 6), _APPLIED),
+        (_APPLIED, Timestamp(100, 8)),
+        (Timestamp(150), Timestamp(150, 1)),
+        (Timestamp(150, MAX_LOGICAL), Timestamp(151)),
+    ],
+)
+def test_a_feed_from_the_present_starts_above_all_that_its_topics_were_promised(
+    promised: Timestamp, start: Timestamp
+) -> None:
+    assert _start(_DEFINED, _NEW, promised) == start
+    assert start > promised
+
+
+@pytest.mark.parametrize(
+    ("definition", "prepared"),
+    [
+        (replace(_DEFINED, options=replace(_DEFINED.options, cursor=_APPLIED)), _NEW),
+        (replace(_DEFINED, engine=Engine.BACKFILL), _NEW),
+        (_DEFINED, replace(_NEW, targets=_FEED.targets)),
+    ],
+    ids=["cursor", "backfill", "began earlier"],
+)
+def test_a_start_that_is_given_stays(definition: FeedDefinition, prepared: Prepare) -> None:
+    assert _start(definition, prepared, Timestamp(150)) == _APPLIED
