@@ -15,7 +15,6 @@ from stack.ports import choose_port
 from tests.e2e.live_load import live_load
 from tests.e2e.spark_process import SparkProcess
 from tests.e2e.topics import cut
-from tests.shared_broker import PATIENT
 from tidegate.changefeed.definition.feed import Engine
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
@@ -24,7 +23,6 @@ from tidegate.verify import TopicPartition as Place
 #: `tests/unit/spark` has what a task and the driver make of each of these.
 pytestmark = [pytest.mark.soak, pytest.mark.broker]
 
-_WAITS = re.compile("rows wait for .* to acknowledge|waits? for the broker")
 _TRACE = re.compile(r"^Traceback|^\s+at [a-z]+\.", re.MULTILINE)
 
 
@@ -63,26 +61,6 @@ def test_a_query_lives_with_holes_and_ends_with_a_sentence(
             assert driver.wait() == 1
             assert not _TRACE.search(driver.text), driver.text[-5_000:]
             assert f"{log} has {partitions + 1} partitions, and had {partitions} when" in driver.text
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_query_that_waits_for_a_broker_ends_when_it_is_asked_to(topic_prefix: str, tmp_path: Path) -> None:
-    with (
-        KafkaBroker(settings=PATIENT) as broker,
-        live_load(broker.bootstrap, topic_prefix, tmp_path, seed=44, rows_per_s=200) as load,
-        SparkProcess(load, tmp_path / "checkpoint") as driver,
-    ):
-        driver.wait_until(lambda: "batches are durable" in driver.text, "the first batch")
-        load.create_feed(engine=Engine.SPARK)
-        load.end_store()
-        broker.pause()
-        try:
-            driver.wait_until(lambda: _WAITS.search(driver.text) is not None, "rows or markers that wait")
-            assert driver.stop() == 0, driver.text[-5_000:]
-        finally:
-            broker.resume()
-        assert not _TRACE.search(driver.text), driver.text[-5_000:]
 
 
 def _scrape(port: int) -> str:

@@ -22,6 +22,23 @@ MOST_CONNECTIONS: Final = 64
 #: The path that needs no token: its answer says nothing but that the process lives.
 HEALTH: Final = "/health"
 _BEARER: Final = "Bearer "
+#: The variable with the token of workers and queries.
+TOKEN: Final = "TIDEGATE_METRICS_TOKEN"  # noqa: S105 - its name
+
+
+def usable_token(token: str | None, name: str) -> str:
+    """Return a token, empty for ``None``. Raises ``SettingsError`` for one that no client can send.
+
+    ``name`` names the setting. An empty token is refused: whoever sets one wants it to be asked for.
+    """
+    if token is None:
+        return ""
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise SettingsError(
+            f"{name} is set, and is no token: give it printable characters of ASCII without spaces, as "
+            "`openssl rand -hex 32` makes them, or leave it unset"
+        )
+    return token
 
 
 class Refusal(NamedTuple):

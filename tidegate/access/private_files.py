@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -19,11 +21,21 @@ def make_private(directory: Path) -> None:
     """Create the directory if it is missing, and close it to all other users.
 
     That also closes files in it which an earlier version left open to all. Raises ``OSError``, also for a
-    directory that others can enter and that is not this user's.
+    directory that others can enter and that is not this user's, and for one that all users share, as /tmp.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if directory.stat().st_mode & _OTHERS:
+    mode = directory.stat().st_mode
+    if mode & stat.S_ISVTX:
+        raise PermissionError(errno.EPERM, "all users share this directory: name one in it", str(directory))
+    if mode & _OTHERS:
         directory.chmod(0o700)
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Write a new file that no other user may read. Raises ``OSError``, also for a file that exists."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o600), "wb") as opened:
+        opened.write(content)
 
 
 def make_private_uri(uri: str) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from tidegate.access.private_files import write_new
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.printing import echo
 from tidegate.client.kafka.connection import KafkaConnection
@@ -139,10 +139,8 @@ def _read(file: Path) -> WrittenStep:
 
 def _write(file: Path, taken: WrittenStep) -> None:
     """Write a step to a new file that no other user may read."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(file, flags, 0o600), "wb") as out:
-            out.write(encode_step(taken))
+        write_new(file, encode_step(taken))
     except FileExistsError:
         raise InputError(f"{file} exists already: give a name that is free, or remove it.") from None
     except OSError as error:

@@ -28,7 +28,8 @@ from tidegate.client.feed_rows import beginning, feed_row
 from tidegate.client.feed_topics import check_destination, check_registry
 from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.errors import InputError
+from tidegate.errors import BrokerUnavailable, InputError
+from tidegate.hlc import Timestamp
 
 _COLUMNS: Final = (
     ("ID", "job_id"),
@@ -98,7 +99,7 @@ def create(
     """
     now_ns = time.time_ns()
     if statement == "-":
-        statement = click.get_text_stream("stdin").read()
+        statement = _from_standard_input()
     defined = define_feed(statement, new_feed_id(now_ns), now_ns)
     check_registry(defined.definition.options, connection.destinations)
     check_destination(connection, defined.definition)
@@ -108,10 +109,24 @@ def create(
     jobs = Jobs(
         connection, app_id, appear_s=wait_seconds if wait else 0.0, waits=lambda: _say_waiting(app_id)
     )
-    jobs.create(replace(defined.definition, engine=Engine(engine)))
-    echo(defined.definition.id)
+    id_ = defined.definition.id
+    try:
+        jobs.create(replace(defined.definition, engine=Engine(engine)))
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(
+            f"{error} Feed {id_} may have been created all the same: `tidegate feed show {id_}` tells. Look "
+            "there before you create it again."
+        ) from None
+    echo(id_)
     if wait:
-        _wait_for(ctx, jobs, defined.definition.id, wait_seconds)
+        _wait_for(ctx, jobs, id_, wait_seconds)
+
+
+def _from_standard_input() -> str:
+    try:
+        return click.get_binary_stream("stdin").read().decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"The statement on standard input is not UTF-8: {error}.") from None
 
 
 def _wait_for(ctx: click.Context, jobs: Jobs, id_: FeedId, wait_seconds: float) -> None:
@@ -251,7 +266,8 @@ def accept_cluster(
         begin = begin_there(found, chosen)
         print_fields(acceptance_row(found, begin).items())
         if named is None:
-            again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {origin}"
+            above = chosen.decimal() if isinstance(chosen, Timestamp) else origin
+            again = f"tidegate feed accept-cluster {id_} --cluster {found.found} --from {above}"
             echo(f"Nothing was changed. To have the feed go on there: `{again}`.", err=True)
             return
         go_on_there(jobs, found, begin, copied=chosen is Begin.THERE)

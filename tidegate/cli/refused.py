@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from tidegate.access.directory_uri import directory_uri
+from tidegate.access.private_files import write_new
 from tidegate.cli.kafka_options import app_id_option, data_dir_option
 from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.cli.service_tree import service_module
@@ -151,11 +152,15 @@ def _hex(content: bytes) -> str:
 
 
 def _write(directory: Path, name: str, kept: KeptRecord) -> None:
-    """Write key and value to files that only this user can read."""
-    files = LocalFiles(directory)
+    """Write key and value to new files that only this user can read."""
     for title, content in (("key", kept.record.key), ("value", kept.record.value)):
-        if content is not None:
-            try:
-                files.write(f"{name}.{title}", content)
-            except OSError as error:
-                raise InputError(f"{directory} cannot be written: {error}.") from None
+        if content is None:
+            continue
+        file = directory / f"{name}.{title}"
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_new(file, content)
+        except FileExistsError:
+            raise InputError(f"{file} exists already: name another directory, or remove it.") from None
+        except OSError as error:
+            raise InputError(f"{directory} cannot be written: {error}.") from None

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from tidegate.access.directory_uri import directory_uri
-from tidegate.access.http_access import HttpAccess, allowed_hosts, require_protected
+from tidegate.access.http_access import TOKEN, HttpAccess, allowed_hosts, require_protected, usable_token
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.cli.failure import Commands
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
@@ -216,7 +216,7 @@ def changefeed(
         HttpAccess(
             metrics_host,
             allowed_hosts(metrics_allowed_hosts),
-            os.environ.get("TIDEGATE_METRICS_TOKEN", ""),
+            usable_token(os.environ.get(TOKEN), TOKEN),
         ),
         metrics_port,
         _pair(metrics_tls_certificate, metrics_tls_key),

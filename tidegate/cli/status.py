@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import app_id_option, data_dir_option
 from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.client.why.worker_status import fetch_status, worker_url
+from tidegate.errors import TidegateError
 
 
 @click.command()
@@ -32,19 +34,37 @@ from tidegate.client.why.worker_status import fetch_status, worker_url
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the worker's JSON as it is.")
 @app_id_option
-def status(app_id: str, urls: tuple[str, ...], data_dir: Path, timeout_s: float, as_json: bool) -> None:
+@click.pass_context
+def status(
+    ctx: click.Context, app_id: str, urls: tuple[str, ...], data_dir: Path, timeout_s: float, as_json: bool
+) -> None:
     """Show a worker's partitions, feeds, sinks, and its slowest, parked and quarantined ranges.
 
-    With several workers each is shown with its own: a range is on the worker of its log partition.
+    With several workers each is shown with its own: a range is on the worker of its log partition. Those that
+    do not answer are named, and the exit status is 1 then.
     """
     places = urls or (worker_url(data_dir, app_id),)
-    found = {url: fetch_status(url, timeout_s) for url in places}
+    found: dict[str, dict[str, Any]] = {}
+    faults: list[TidegateError] = []
+    for url in places:
+        try:
+            found[url] = fetch_status(url, timeout_s)
+        except TidegateError as error:
+            faults.append(error)
+    if found:
+        _show(found, is_list=len(places) > 1, as_json=as_json)
+    for fault in faults:
+        show_failure(str(fault))
+    ctx.exit(1 if faults else 0)
+
+
+def _show(found: dict[str, dict[str, Any]], *, is_list: bool, as_json: bool) -> None:
     if as_json:
         shown = list(found.values())
-        echo(json.dumps(shown[0] if len(shown) == 1 else shown, indent=2))
+        echo(json.dumps(shown if is_list else shown[0], indent=2))
         return
     for number, (url, worker) in enumerate(found.items()):
-        if len(found) > 1:
+        if is_list:
             echo(f"{'' if number == 0 else chr(10)}worker  {url}")
         _print(worker)
 

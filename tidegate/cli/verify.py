@@ -6,8 +6,10 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import track
 
@@ -25,7 +27,24 @@ from tidegate.errors import TidegateError
 from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
 
 
-@click.command()
+class VerifyCommand(click.Command):
+    """A command whose exit status is 1 only if a rule is broken: every fault of its own ends it with 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See ``click.Command``."""
+        try:
+            return super().invoke(ctx)
+        except TidegateError as error:
+            sentence = str(error)
+        except KafkaException as error:
+            sentence = f"Kafka: {error.args[0].str()}."
+        except KeyboardInterrupt:
+            sentence = "The audit was ended before it was done."
+        show_failure(sentence)
+        return ctx.exit(Verdict.INCOMPLETE.value)
+
+
+@click.command(cls=VerifyCommand)
 @reading_options
 @click.option(
     "--history",
@@ -66,13 +85,11 @@ def verify(
         horizon_ns = None if horizon is None else parse_duration(horizon)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--horizon") from None
-    try:
-        chosen = choose_reading(connection, app_id, asked)
-        expected = None if history is None else _expected(connection, topic_prefix, chosen, history)
-        report = _audit(chosen, horizon_ns, expected)
-    except TidegateError as error:
-        show_failure(str(error))
-        ctx.exit(Verdict.INCOMPLETE.value)
+    if horizon_ns is not None and horizon_ns < 0:
+        raise click.BadParameter("it is not negative", param_hint="--horizon")
+    chosen = choose_reading(connection, app_id, asked)
+    expected = None if history is None else _expected(connection, topic_prefix, chosen, history)
+    report = _audit(chosen, horizon_ns, expected)
     echo(json.dumps(report.as_json(), indent=2) if as_json else str(report))
     ctx.exit(report.verdict.value)
 

@@ -11,8 +11,7 @@ from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
-from tidegate.client.former_feeds import promised_on
-from tidegate.client.topic_ownership import Shares, wanted_topics
+from tidegate.client.topic_ownership import Shares, promised_on, wanted_topics
 from tidegate.hlc import ZERO, Timestamp
 
 

@@ -1,4 +1,4 @@
-"""The output topics of a feed: which ones it wants, and whether it may have them."""
+"""The output topics of a feed: which ones it wants, whether it may have them, and what was promised there."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.subject_ownership import check_subjects
 from tidegate.errors import FeedError, StatementError
+from tidegate.hlc import ZERO, Timestamp
 
 #: Tells whether the topics of another feed are on the same cluster.
 Shares: TypeAlias = Callable[[FeedView], bool]
@@ -153,6 +154,27 @@ def prepared_topics(feed: FeedView) -> set[str]:
     if feed.definition is None or not feed.targets:
         return set()
     return {target.topic for target in feed.targets} | set(_marker_topics(feed.definition))
+
+
+def promised(feed: FeedView) -> Timestamp:
+    """Return the highest high-water that a feed has persisted in any epoch, on any cluster; zero for none.
+
+    No marker of the feed is above it, not even one that a mirror has copied.
+    """
+    parts = (feed.progress, feed.takeover)
+    highs = [part.high_water for part in parts if part is not None and part.high_water is not None]
+    if feed.takeover is not None and feed.takeover.silent_to is not None:
+        highs.append(feed.takeover.silent_to)
+    return max(highs, default=ZERO)
+
+
+def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp:
+    """Return the timestamp that no marker of an ended one of ``feeds`` is above on ``topics``; zero for
+    none.
+    """
+    wanted = frozenset(topics)
+    former = (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
+    return max(map(promised, former), default=ZERO)
 
 
 def _row_topics(definition: FeedDefinition) -> list[str]:

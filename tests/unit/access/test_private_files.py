@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.access.private_files import keep_files_private, make_private, make_private_uri
+from tidegate.access.private_files import keep_files_private, make_private, make_private_uri, write_new
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +41,21 @@ def test_files_of_the_process_are_its_users_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     assert (mode(tmp_path / "file"), mode(tmp_path / "folder")) == (0o600, 0o700)
+
+
+def test_a_directory_that_all_users_share_is_closed_to_nobody(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(PermissionError, match="all users share this directory"):
+        make_private(shared)
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_a_new_file_is_its_users_alone_and_replaces_none(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    write_new(file, b"rows")
+    assert (mode(file), file.read_bytes()) == (0o600, b"rows")
+    with pytest.raises(FileExistsError):
+        write_new(file, b"others")
+    assert file.read_bytes() == b"rows"

@@ -7,17 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from stack.kafka import KafkaBroker
 from tests.unit.cli.running import run
 from tests.unit.client.feeds import ID, STATEMENT, definition, failed, progress, running, succeeded, tell
 from tests.unit.client.topics import create_topic
-from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord
-from tidegate.client.jobs import jobs_topic
+from tidegate.cli.main import cli
+from tidegate.client.jobs import Jobs, jobs_topic
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.kafka.topics import TOMBSTONES_KEPT_MS, Topics
+from tidegate.errors import BrokerUnavailable
 from tidegate.hlc import Timestamp
 
 pytestmark = pytest.mark.broker
@@ -37,6 +40,29 @@ def test_create_prints_the_id_alone_on_standard_output(kafka: tuple[str, ...]) -
     shown = json.loads(run("feed", "show", feed, "--json", *kafka).stdout)
     assert shown["status"] == "pending"
     assert shown["full_table_names"] == ["defaultdb.public.accounts"]
+
+
+def test_a_feed_that_may_have_been_created_is_named(
+    kafka: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its id nobody could tell it from the one that a second try creates."""
+    create = Jobs.create
+
+    def lose_the_answer(jobs: Jobs, defined: FeedDefinition) -> None:
+        create(jobs, defined)
+        raise BrokerUnavailable("Kafka did not confirm it.")
+
+    monkeypatch.setattr(Jobs, "create", lose_the_answer)
+    created = run("feed", "create", STATEMENT, "--no-wait", *kafka)
+    (there,) = json.loads(run("feed", "list", "--json", *kafka).stdout)
+    assert (created.exit_code, created.stdout) == (1, "")
+    assert f"Feed {there['job_id']} may have been created all the same" in created.stderr
+
+
+def test_a_statement_that_is_not_utf8_is_a_sentence(kafka: tuple[str, ...]) -> None:
+    created = CliRunner().invoke(cli, ["feed", "create", "-", *kafka], input=b"CREATE \xff")
+    assert created.exit_code == 1
+    assert "The statement on standard input is not UTF-8" in created.stderr
 
 
 def test_a_cursor_in_the_future_is_refused_before_anything_is_created(kafka: tuple[str, ...]) -> None:

@@ -164,6 +164,21 @@ def test_one_is_written_as_it_came_for_its_user_alone(kept: Callable[..., Any], 
     assert {file.stat().st_mode & 0o077 for file in files} == {0}
 
 
+def test_files_of_a_directory_that_is_there_stay_and_so_do_its_rights(
+    kept: Callable[..., Any], tmp_path: Path
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o1777)
+    (there / ".unfinished").write_text("mine")
+    assert kept([_log_record()], "log", "--write", str(there)).exit_code == 0
+    assert there.stat().st_mode & 0o7777 == 0o1777
+    assert (there / ".unfinished").read_text() == "mine"
+    again = kept([], "log", "--write", str(there))
+    assert again.exit_code == 1
+    assert ".key exists already" in again.stderr
+
+
 def test_a_name_that_no_record_or_that_two_have_is_refused(kept: Callable[..., Any]) -> None:
     for name, sentence in (("nothing", "No record that is kept has nothing"), ("2-", "2 records have 2-")):
         shown = kept([_log_record(), _row()], name)

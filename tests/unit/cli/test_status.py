@@ -108,6 +108,16 @@ def test_several_workers_are_shown_each_with_its_own(url: str) -> None:
     assert both == [STATUS, STATUS]
 
 
+def test_a_worker_that_is_away_hides_no_other(url: str) -> None:
+    gone = "http://127.0.0.1:1"
+    result = run("status", "--url", gone, "--url", url)
+    assert result.exit_code == 1
+    assert result.stdout == f"worker  {url}\n{run('status', '--url', url).stdout}"
+    assert f"The worker at {gone} does not answer" in result.stderr
+    listed = run("status", "--url", url, "--url", gone, "--json")
+    assert (listed.exit_code, json.loads(listed.stdout)) == (1, [STATUS])
+
+
 def test_json_is_passed_on(url: str) -> None:
     assert json.loads(run("status", "--url", url, "--json").stdout) == STATUS
 
@@ -142,3 +152,16 @@ def test_an_address_that_is_not_http_is_refused(address: str) -> None:
     result = run("status", "--url", address)
     assert result.exit_code == 1
     assert "begins with http:// or https://" in result.stderr
+
+
+def test_an_address_that_cannot_be_read_is_a_sentence() -> None:
+    result = run("status", "--url", "http://[::1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("http://[::1 is not the address of a worker: ")
+
+
+def test_a_token_that_cannot_be_sent_is_named(url: str) -> None:
+    result = run("status", "--url", url, TIDEGATE_METRICS_TOKEN="hush\n")
+    assert result.exit_code == 1
+    assert "TIDEGATE_METRICS_TOKEN is set, and is no token" in result.stderr
+    assert "hush" not in result.stderr

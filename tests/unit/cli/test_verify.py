@@ -44,6 +44,40 @@ def test_verify_of_a_missing_topic_could_not_check(topic: Topic) -> None:
     assert f"has no topic {topic.name}-x" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"TIDEGATE_SECURITY_PROTOCOL": "SASL_SSL"}, "TIDEGATE_SASL_PASSWORD"),
+        ({"TIDEGATE_DESTINATIONS_FILE": "/nowhere"}, "/nowhere"),
+    ],
+)
+def test_a_fault_of_the_command_is_no_broken_rule(
+    topic: Topic, environment: dict[str, str], says: str
+) -> None:
+    result = run("verify", topic.name, *topic.kafka, **environment)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_an_audit_that_is_interrupted_has_found_nothing(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidegate.cli.verify.choose_reading", interrupt)
+    result = run("verify", topic.name, *topic.kafka)
+    assert result.exit_code == 2
+    assert "ended before it was done" in result.stderr
+
+
+def test_a_horizon_above_the_markers_is_refused(topic: Topic) -> None:
+    topic.write(*topic.markers(9), topic.row(2, 5))
+    result = run("verify", topic.name, "--horizon", "-1h", *topic.kafka)
+    assert result.exit_code == 2
+    assert "--horizon: it is not negative" in result.stderr
+
+
 def test_verify_forgets_beyond_the_horizon(topic: Topic) -> None:
     marks = [record for ms in (5, 2_000, 4_000, 6_000) for record in topic.markers(ms)]
     topic.write(topic.row(2, 1), *marks, topic.row(2, 1))

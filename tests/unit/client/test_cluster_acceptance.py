@@ -310,6 +310,10 @@ def test_the_command_shows_both_clusters_and_acts_once_the_right_one_is_named(he
     assert shown.exit_code == 0
     assert all(part in shown.stdout for part in (_FORMER, cluster, Timestamp(2_900 * SECOND).decimal()))
     assert f"--cluster {cluster} --from marker" in shown.stderr
+    timed = run(*arguments, "--from", "1970-01-01 00:40:00+00:00")
+    assert f"--cluster {cluster} --from {Timestamp(2_400 * SECOND).decimal()}`" in timed.stderr, (
+        "a time that is relative to now means another one when the command is run"
+    )
     assert held.jobs.feed(ID).epoch == FIRST_EPOCH
     done = run(*arguments, "--from", "2600000000000", "--cluster", cluster)
     assert done.exit_code == 0, done.stderr

@@ -12,7 +12,7 @@ from typing import Final
 from tidegate.changefeed.definition.feed import ENDED, FeedId
 from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.client.feed_topics import FeedTopics
-from tidegate.client.former_feeds import promised, promised_on
+from tidegate.client.topic_ownership import promised, promised_on
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 

@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+from tidegate.access.http_access import TOKEN, usable_token
 from tidegate.changefeed.definition.stored_fields import items, whole
 from tidegate.errors import InputError, RetryError, brief
 from tidegate.processor.status import RangesIn
@@ -96,7 +97,11 @@ def read_ranges(found: dict[str, Any], url: str) -> dict[int, RangesIn]:
 
 
 def _fetch(url: str, path: str, timeout_s: float) -> dict[str, Any]:
-    if urlsplit(url).scheme not in ("http", "https"):
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise InputError(f"{url} is not the address of a worker: {error}.") from None
+    if scheme not in ("http", "https"):
         raise InputError(f"{url} is not the address of a worker; it begins with http:// or https://.")
     where = f"{url.rstrip('/')}{path}"
     try:
@@ -130,7 +135,7 @@ def _bounded(answer: HTTPResponse, url: str, until_s: float) -> bytes:
 
 
 def _token() -> dict[str, str]:
-    token = os.environ.get("TIDEGATE_METRICS_TOKEN")
+    token = usable_token(os.environ.get(TOKEN), TOKEN)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 

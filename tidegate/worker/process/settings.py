@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tidegate.access.destinations import Destinations
 from tidegate.access.destinations_file import read_destinations
-from tidegate.access.http_access import require_protected
+from tidegate.access.http_access import require_protected, usable_token
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import SettingsError
@@ -320,6 +320,8 @@ class Settings(BaseSettings):
             raise ValueError("metrics_tls_certificate and metrics_tls_key belong together: give both or none")
         tls = self.metrics_tls_certificate is not None
         try:
+            if self.metrics_token is not None:
+                usable_token(self.metrics_token.get_secret_value(), "metrics_token")
             require_protected(self.metrics_host, tls=tls, plaintext=self.metrics_plaintext)
         except SettingsError as error:
             raise ValueError(str(error)) from None

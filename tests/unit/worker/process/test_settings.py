@@ -57,6 +57,8 @@ def test_the_environment_is_read_and_overridden(monkeypatch: pytest.MonkeyPatch)
         ({"metrics_host": "\udcff"}, "metrics_host is no UTF-8"),
         ({"destinations_file": "\udcff"}, "destinations_file is no UTF-8"),
         ({"sasl_password": "\udcff"}, "sasl_password is no UTF-8"),
+        ({"metrics_token": ""}, "metrics_token is set, and is no token"),
+        ({"metrics_token": "abc\n"}, "metrics_token is set, and is no token"),
     ],
 )
 def test_a_setting_at_fault_is_named(given: dict[str, str], named: str) -> None:
