@@ -88,12 +88,16 @@ def reading_options(command: _Command) -> Callable[..., Any]:
 
 
 class Reading(NamedTuple):
-    """Topics to read, the connection to their cluster, their decoder, and the feed if it was named."""
+    """Topics to read, the connection to their cluster, their decoder, and the feed if it was named.
+
+    ``jobs`` has that feed, and the others of its application.
+    """
 
     topics: tuple[str, ...]
     connection: KafkaConnection
     decoder: RecordDecoder
     feed: FeedTopics | None
+    jobs: Jobs | None = None
 
     @property
     def resolved_topic(self) -> str:
@@ -116,12 +120,13 @@ def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Re
             raise click.UsageError("Name at least one TOPIC, or a feed by --feed.")
         return Reading(topics, connection, _decoder(asked.options), None)
     id_ = feed_id(feed_name)
-    feed = FeedTopics.of(id_, Jobs(connection, app_id).feed(id_))
+    jobs = Jobs(connection, app_id)
+    feed = FeedTopics.of(id_, jobs.feed(id_))
     unknown = sorted(set(topics) - set(feed.all_topics))
     if unknown:
         raise click.UsageError(f"Feed {id_} does not write {', '.join(unknown)}.")
     decoder = ContainedDecoder(feed.decoder(connection.destinations))
-    return Reading(topics or feed.all_topics, feed.connection(connection), decoder, feed)
+    return Reading(topics or feed.all_topics, feed.connection(connection), decoder, feed, jobs)
 
 
 def _decoder(options: FeedOptions) -> RecordDecoder:

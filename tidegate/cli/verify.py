@@ -14,17 +14,23 @@ from rich.console import Console
 from rich.progress import track
 
 from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
 from tidegate.cli.printing import echo
 from tidegate.cli.reading import Asked, Reading, choose_reading, reading_options
 from tidegate.cli.service_tree import service_module
 from tidegate.client.expectations import expected_versions
+from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
+from tidegate.client.subscribe.feed_term import other_feeds_of, term_of
 from tidegate.errors import TidegateError
 from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
+from tidegate.verify.other_feeds import FeedBounds
 
 
 class VerifyCommand(click.Command):
@@ -111,10 +117,28 @@ def _audit(
         row_keys=feed is None or not feed.options.key_column,
         resolved_topic=output.resolved_topic,
         ends=output.ends if output.resolved_topic else {},
+        bounds=None if feed is None or chosen.jobs is None else _bounds(chosen.jobs.view(), feed),
     )
     auditor = Auditor(output.counts, options, chosen.decoder, expected)
     auditor.feed(_shown(output))
     return auditor.finish()
+
+
+def _bounds(jobs: JobsView, feed: FeedTopics) -> FeedBounds | None:
+    """Return which records are the feed's own; ``None`` if nobody else has had its topics.
+
+    ``jobs`` was read once it was known where the topics end.
+    """
+    id_ = FeedId(feed.feed_id)
+    others, term = other_feeds_of(jobs, id_), term_of(jobs, id_)
+    if not (others.earlier or others.later):
+        return None
+    return FeedBounds(
+        feed.start,
+        scans=feed.options.initial_scan is not InitialScan.NO,
+        before=term.before if others.earlier else None,
+        end=term.end if others.later else None,
+    )
 
 
 def _expected(

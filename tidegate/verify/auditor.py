@@ -25,6 +25,7 @@ from tidegate.hlc import Timestamp
 from tidegate.verify.history import ExpectedRows, ExpectedVersion, VersionId
 from tidegate.verify.marker_ledger import MarkerLedger
 from tidegate.verify.memory import VersionMemory
+from tidegate.verify.other_feeds import FeedBounds, OtherFeedsRecords
 from tidegate.verify.partition import PartitionAudit
 from tidegate.verify.record import TopicPartition, TopicRecord
 from tidegate.verify.report import AuditCounts, AuditReport, Unchecked, Verdict
@@ -55,6 +56,7 @@ class AuditOptions:
     * ``row_keys`` is false for a feed with ``key_column``: its keys do not say which row a record is.
     * ``resolved_topic`` is the topic of the feed's markers; empty if they stand among the rows.
     * ``ends`` are the ends of the partitions of rows. They are asked for after the end of the markers' topic.
+    * ``bounds`` tells which records are the feed's own, if others have had its topics.
     """
 
     start: Timestamp | None = None
@@ -67,6 +69,7 @@ class AuditOptions:
     row_keys: bool = True
     resolved_topic: str = ""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    bounds: FeedBounds | None = None
 
     def lost_rows(self, place: TopicPartition) -> bool:
         """Whether rows that were written to the partition may be gone."""
@@ -96,6 +99,8 @@ class Auditor:
         self._decoder = decoder
         self._findings = Findings(options.violation_limit)
         self._start_rules = StartRules(options.start, options.initial_scan, self._findings)
+        bounds = options.bounds
+        self._others = None if bounds is None else OtherFeedsRecords(bounds, self._start_rules.told)
         self._compared = expected is not None
         # Without row keys two rows may have one key and one timestamp: their versions look the same.
         known = None if not options.row_keys else expected
@@ -161,6 +166,8 @@ class Auditor:
         except MalformedRecord as error:
             sentence = f"Offset {record.offset} of {partition.place} is neither a row nor a marker: {error}."
             self._findings.at(ViolationKind.UNREADABLE, record, None, sentence)
+            return
+        if self._others is not None and self._others.has(partition.place, record, decoded):
             return
         if isinstance(decoded, MarkerRecord):
             self._take_marker(partition, record, decoded)
@@ -253,6 +260,7 @@ class Auditor:
             left_out=sum(partition.counts.left_out for partition in partitions),
             markers=sum(partition.counts.markers for partition in partitions),
             expected=0 if self._expected is None else len(self._expected),
+            of_other_feeds=0 if self._others is None else self._others.count,
         )
 
     def _verdict(self, unchecked: tuple[Unchecked, ...]) -> Verdict:

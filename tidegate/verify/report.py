@@ -33,7 +33,8 @@ class AuditCounts:
     ``rows`` counts records, and ``duplicates`` those of them that were repeats. ``tombstones`` follow
     deletions, and are no rows. ``left_out`` rows were too large, so that only their keys were written.
     ``undecided`` rows may be repeats of rows that are deleted or forgotten. ``untimed`` rows tell no
-    timestamp. ``expected`` is how many versions the source's history asks for.
+    timestamp. ``expected`` is how many versions the source's history asks for. ``of_other_feeds`` records
+    are of feeds that have had the topics before or after, and were passed over.
     """
 
     partitions: int
@@ -46,6 +47,7 @@ class AuditCounts:
     expected: int
     tombstones: int = 0
     left_out: int = 0
+    of_other_feeds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ def _lines(report: AuditReport) -> Iterator[str]:
         yield f"  {counts.tombstones:,} tombstones behind deletions"
     if counts.left_out:
         yield f"  {counts.left_out:,} rows were too large: their keys are there, and their values left out"
+    if counts.of_other_feeds:
+        yield f"  {counts.of_other_feeds:,} records of feeds that had the topics before or after, passed over"
     yield f"  complete up to {report.covered}"
     if counts.expected:
         yield f"  compared with {counts.expected:,} committed versions"

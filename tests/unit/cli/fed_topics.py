@@ -72,10 +72,10 @@ class Fed(Topic):
         create_topic(bootstrap, jobs_topic(prefix), cleanup_policy="compact")
         create_topic(bootstrap, f"{prefix}raftlog")
         self._describe(prefix)
-        target = FeedTarget(TableName("accounts"), TABLE.id, self.name, 2, ())
+        self.targets = (FeedTarget(TableName("accounts"), TABLE.id, self.name, 2, ()),)
         self.prefix = prefix
         self.definition = feed = self._definition(prefix)
-        state = StateRecord(feed.id, FIRST_EPOCH, FeedState.RUNNING, at(2), (target,))
+        state = StateRecord(feed.id, FIRST_EPOCH, FeedState.RUNNING, at(2), self.targets)
         tell(bootstrap, prefix, DefinitionRecord(feed), state)
         self.feed = ("--feed", feed.id)
         self.log = ("--topic-prefix", prefix)

@@ -10,7 +10,17 @@ import pytest
 from sim.log.history import History
 from tests.unit.cli.fed_topics import Fed, FedAside, Topic, fed_row
 from tests.unit.cli.running import run
+from tests.unit.client.feeds import definition, tell
 from tests.unit.client.topics import delete_before
+from tests.unit.verify.streams import at
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
+from tidegate.changefeed.lifecycle.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    ProgressRecord,
+    StateRecord,
+)
+from tidegate.hlc import ResolvedTimestamp
 
 pytestmark = pytest.mark.broker
 
@@ -145,3 +155,14 @@ def test_a_topic_of_another_feed_is_refused(fed: Fed) -> None:
     result = run("tail", "others", *fed.feed, *fed.kafka)
     assert result.exit_code == 2
     assert "does not write others" in result.stderr
+
+
+def test_a_feed_on_the_topic_of_one_that_was_dropped_is_audited_by_its_own_records(fed: Fed) -> None:
+    former = FeedId("0former")
+    state = StateRecord(former, FIRST_EPOCH, FeedState.RUNNING, at(1), fed.targets)
+    high = ProgressRecord(former, FIRST_EPOCH, ResolvedTimestamp(at(2)), {})
+    tell(fed.bootstrap, fed.prefix, DefinitionRecord(definition(former)), state, high, DropRecord(former, 0))
+    fed.write(fed_row(fed, 2, 2, 7), *fed.markers(2), fed_row(fed, 2, 5, 8), *fed.markers(9))
+    result = run("verify", *fed.feed, "--json", *fed.kafka)
+    assert result.exit_code == 0, result.stdout
+    assert json.loads(result.stdout)["counts"]["of_other_feeds"] == 3

@@ -12,7 +12,7 @@ from typing import Final
 from tidegate.changefeed.definition.feed import ENDED, FeedId
 from tidegate.changefeed.lifecycle.jobs import JobsView
 from tidegate.client.feed_topics import FeedTopics
-from tidegate.client.topic_ownership import promised, promised_on
+from tidegate.client.topic_ownership import prepared_topics, promised, promised_on
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
@@ -49,6 +49,22 @@ class FeedTerm:
 
 #: The term of a feed whose topics nobody else ever had.
 ALONE: Final = FeedTerm()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFeeds:
+    """Whether other feeds have had topics of a feed before it, and whether others have them after it."""
+
+    earlier: bool
+    later: bool
+
+
+def other_feeds_of(jobs: JobsView, feed_id: FeedId) -> OtherFeeds:
+    """Return whether the topics of a feed are also those of others. ``jobs`` is as for `term_of`."""
+    goes_on, topics = jobs[feed_id].status not in ENDED, prepared_topics(jobs[feed_id])
+    others = [each for each, other in jobs.feeds() if each != feed_id and topics & prepared_topics(other)]
+    earlier = [each for each in others if goes_on or each < feed_id]
+    return OtherFeeds(bool(earlier), len(earlier) < len(others))
 
 
 def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:

@@ -17,7 +17,7 @@ from tidegate.changefeed.lifecycle.job_records import (
     TakeoverRecord,
 )
 from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.client.subscribe.feed_term import FeedTerm, term_of
+from tidegate.client.subscribe.feed_term import FeedTerm, OtherFeeds, other_feeds_of, term_of
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 
@@ -105,3 +105,11 @@ def test_feeds_on_other_topics_and_those_that_run_do_not_count() -> None:
 def test_a_feed_that_has_not_started_has_no_term() -> None:
     with pytest.raises(InputError, match="has no topics yet"):
         term_of(_jobs(_feed("1", 100, None)[0]), FeedId("1"))
+
+
+def test_the_neighbours_of_a_feed_on_its_topics_are_known() -> None:
+    first, second, other = _feed("1", 100, 180), _feed("2", 200, None), _feed("3", 100, 150, table=_OWNERS)
+    jobs = _jobs(*first, _drop("1"), *second, *other)
+    assert other_feeds_of(jobs, FeedId("1")) == OtherFeeds(earlier=False, later=True)
+    assert other_feeds_of(jobs, FeedId("2")) == OtherFeeds(earlier=True, later=False)
+    assert other_feeds_of(jobs, FeedId("3")) == OtherFeeds(earlier=False, later=False)
