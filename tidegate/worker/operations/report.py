@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from heapq import nsmallest
 from typing import Any, Final
 
@@ -321,7 +321,10 @@ class WorkerReport:
         """Return the report as ``/status`` gives it: fields, then a list of objects for each kind
         of thing.
         """
-        partitions = [asdict(partition) for partition in self.partitions]
+        empty: dict[str, Any] = dict.fromkeys(
+            ("slowest", "parked", "quarantined", "lagging", "deliveries"), ()
+        )
+        partitions = [asdict(replace(partition, **empty)) for partition in self.partitions]
         for row, partition in zip(partitions, self.partitions, strict=True):
             row["quarantined"], row["parked"] = len(partition.quarantined), len(partition.parked)
             row["scans"], row["held_for"] = partition.scans, list(partition.held_for)
