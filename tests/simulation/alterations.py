@@ -1,4 +1,4 @@
-"""A workload whose tables get more columns while it goes on."""
+"""A workload whose tables get more columns, and other names, while it goes on."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ class Altered:
     """Another workload's transactions, and a schema change ``before`` some of them, by their numbers.
 
     The columns are nullable and without a default: rows that stand are not written again, and those that the
-    workload goes on to write have none of them.
+    workload goes on to write have none of them. ``renames`` is the share of the changes that give a table
+    another name instead.
     """
 
-    def __init__(self, workload: Workload, before: Collection[int], seed: int) -> None:
+    def __init__(
+        self, workload: Workload, before: Collection[int], seed: int, *, renames: float = 0.0
+    ) -> None:
         self._workload = workload
         self._before = before
         self._seed = seed
+        self._renames = renames
 
     def tables(self, modified: Timestamp) -> Sequence[SimTable]:
         """See ``Workload``."""
@@ -34,12 +38,13 @@ class Altered:
 
     def plans(self) -> Iterator[TransactionPlan]:
         """See ``Workload``."""
-        rng = Random(f"{self._seed}:alterations")
+        rng, renames = Random(f"{self._seed}:alterations"), Random(f"{self._seed}:renames")
         newest = [decode_descriptor(table.descriptor.descriptor) for table in self.tables(ZERO)]
         for number, plan in enumerate(self._workload.plans()):
             if number in self._before:
                 which = rng.randrange(len(newest))
-                newest[which] = _with_a_column(newest[which])
+                alter = _with_a_name if renames.random() < self._renames else _with_a_column
+                newest[which] = alter(newest[which])
                 yield TransactionPlan((), alter=partial(_update, newest[which]))
             yield plan
 
@@ -52,6 +57,12 @@ def _with_a_column(table: TableDescriptor) -> TableDescriptor:
     first, *others = table.families
     families = replace(first, column_ids=(*first.column_ids, number)), *others
     return replace(table, version=version, columns=(*table.columns, added), families=families)
+
+
+def _with_a_name(table: TableDescriptor) -> TableDescriptor:
+    """ALTER TABLE ... RENAME TO renamed<version>."""
+    version = table.version + 1
+    return replace(table, version=version, name=f"renamed{version}")
 
 
 def _update(table: TableDescriptor, modified: Timestamp) -> DescriptorUpdate:

@@ -105,6 +105,7 @@ class FeedCourse:
             updated=True,
             resolved_interval_ns=0,
             diff=self.plan.previous,
+            topic_in_value=self.plan.previous,  # it has the name that the table had when the feed was created
             topic_prefix=f"{self.id}-",
             initial_scan=self.plan.scan,
             cursor=cursor,

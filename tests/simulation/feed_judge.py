@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -67,6 +68,7 @@ class FeedJudge:
         self.feed_id, self.start = feed.feed_id, feed.start
         self.options = feed.definition.options
         self._topics = {target.table_id: target.topic for target in feed.targets}
+        self._names = {target.table_id: target.table for target in feed.targets}
         self._tables = tables
         self._tables_known = 0
         self._versions: dict[int, list[_Version]] = defaultdict(list)
@@ -153,7 +155,9 @@ class FeedJudge:
         for table in self._tables[self._tables_known :]:
             self._tables_known += 1
             if table.id in self._topics:
-                known = _Version(table.modified, TableCodec(table), compile_encoder(table, self.options))
+                known = _Version(
+                    table.modified, TableCodec(table), compile_encoder(self._named(table), self.options)
+                )
                 insort(self._versions[table.id], known, key=_Version.begins)
         for version in islice(history, self._known, None):
             self._known += 1
@@ -166,6 +170,11 @@ class FeedJudge:
             if version.table_id in self._versions and version.timestamp > self.start and not self.only_scans:
                 self._owe(version, mutated.replaced, None)
                 self._owed_by[version.key, version.timestamp] = mutated.time
+
+    def _named(self, table: TableDescriptor) -> TableDescriptor:
+        """Return the table as it was named when the feed began: its rows keep that name."""
+        named = self._names[table.id]
+        return replace(table, name=named.name, schema=named.schema, database=named.database)
 
     def _take(self, version: HistoryVersion) -> None:
         key = version.key

@@ -69,6 +69,8 @@ from tidegate.ranges.handoff import receiver_of
 _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300))
 _TELL_ALL: Final = 0.05
 _TRANSACTIONS: Final = 10_000  # more than any run has
+#: The share of the schema changes that rename a table.
+_RENAMES: Final = 0.3
 #: Looks for unneeded versions of tables at each new one.
 _EAGER: Final = DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0)
 _FENCE: Final = 0.05  # per turn, of a feed that has ended
@@ -154,7 +156,9 @@ class MovingRanges:
         alterations = Random(f"{seed}:alterations")
         before = {number for number in range(_TRANSACTIONS) if alterations.random() < self.troubles.alter}
         self.forgets = self.troubles.alter > 0 and alterations.random() < 0.8
-        self.sim = DrivenSim(Altered(self._workload(), before, seed), self._store(), seed=seed)
+        self.sim = DrivenSim(
+            Altered(self._workload(), before, seed, renames=_RENAMES), self._store(), seed=seed
+        )
         self.versions = list(self.sim.tables)
         self.logs: list[list[Record]] = [[] for _ in range(count)]
         self.exchanges: list[list[ExchangeRecord]] = [[] for _ in range(count)]
