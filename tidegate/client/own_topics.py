@@ -12,7 +12,7 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecor
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
 from tidegate.client.topic_ownership import Shares, promised_on, wanted_topics
-from tidegate.hlc import ZERO, Timestamp
+from tidegate.hlc import Timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class OwnTopics:
     ``created`` are names and ids of topics that the application created. ``announced`` are names of topics
     that it was about to create. ``unidentified`` are topics of feeds that ran before ids were stored, which
     are known by name alone. ``promised`` is a timestamp that no marker of a feed that has ended is above, on
-    the topics that the feed wants.
+    the topics that the feed wants; ``None`` if no such feed has had any of them.
     """
 
     created: frozenset[tuple[str, str]] = frozenset()
     announced: frozenset[str] = frozenset()
     unidentified: frozenset[str] = frozenset()
-    promised: Timestamp = ZERO
+    promised: Timestamp | None = None
 
     @classmethod
     def of(cls, definition: FeedDefinition, jobs: JobsView, shares: Shares) -> OwnTopics:

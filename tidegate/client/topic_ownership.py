@@ -168,13 +168,14 @@ def promised(feed: FeedView) -> Timestamp:
     return max(highs, default=ZERO)
 
 
-def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp:
-    """Return the timestamp that no marker of an ended one of ``feeds`` is above on ``topics``; zero for
-    none.
+def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp | None:
+    """Return the timestamp that no marker of an ended one of ``feeds`` is above on ``topics``.
+
+    Returns ``None`` if no such feed has had any of them, and zero if none has persisted any progress.
     """
     wanted = frozenset(topics)
     former = (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
-    return max(map(promised, former), default=ZERO)
+    return max(map(promised, former), default=None)
 
 
 def _row_topics(definition: FeedDefinition) -> list[str]:

@@ -38,17 +38,19 @@ def begins(
     targets: tuple[FeedTarget, ...],
     cluster: str,
     topics: OutputTopics,
-    promised: Timestamp,
+    promised: Timestamp | None,
 ) -> StateRecord:
     """Return the record to store once the topics exist: it fixes the feed's start for ever.
 
-    ``promised`` is a timestamp that no marker of the topics' former feeds is above. A feed from the present
-    starts above it, so all of its rows, those of its initial scan too, are above every marker before them.
-    A feed with a cursor starts there, and that of a backfill where the log that it has read ends.
+    ``promised`` is a timestamp that no marker of the topics' former feeds is above; ``None`` if there were no
+    such feeds. A feed from the present starts above it, and above every version that partitions have applied:
+    all of its rows, those of its initial scan too, are above every marker before them, and at no timestamp at
+    which a former feed has written a row. A feed with a cursor starts there, and that of a backfill where the
+    log that it has read ends.
     """
     is_from_now = definition.options.cursor is None and definition.engine is not Engine.BACKFILL
-    if is_from_now and not prepared.targets and promised >= prepared.start:
-        prepared = replace(prepared, start=promised.next())
+    if is_from_now and not prepared.targets and promised is not None:
+        prepared = replace(prepared, start=max(prepared.start, promised).next())
     return starting_state(definition, prepared, targets, cluster, topics)
 
 

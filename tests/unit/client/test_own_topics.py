@@ -54,7 +54,7 @@ def own(jobs: JobsView, *, shares: bool = True) -> OwnTopics:
 
 def test_what_a_feed_created_is_the_applications_and_what_it_took_is_not() -> None:
     found = own(view(_STATE))
-    assert found == OwnTopics(created=frozenset({("rows", "id-1")}))
+    assert found == OwnTopics(created=frozenset({("rows", "id-1")}), promised=ZERO)
     assert found.has("rows", "id-1")
     assert not found.has("rows", "id-9")
     assert not found.has("markers", "id-2")
@@ -65,7 +65,9 @@ def test_topics_of_another_cluster_are_not_the_ones_of_this() -> None:
 
 
 def test_a_feed_that_ran_before_ids_were_stored_has_its_topics_by_name() -> None:
-    assert own(view(replace(_STATE, topics=()))) == OwnTopics(unidentified=frozenset({"rows", "markers"}))
+    assert own(view(replace(_STATE, topics=()))) == OwnTopics(
+        unidentified=frozenset({"rows", "markers"}), promised=ZERO
+    )
 
 
 def test_a_feed_that_never_ran_has_none() -> None:
@@ -85,7 +87,7 @@ def test_a_feed_that_was_moved_has_what_it_took_over() -> None:
         moved.id, moved.epoch, _FEED.start, None, _FEED.targets, topics=(_CREATED, _EXISTING)
     )
     found = own(view(taken, definition=moved))
-    assert found == OwnTopics(created=frozenset({("rows", "id-1")}))
+    assert found == OwnTopics(created=frozenset({("rows", "id-1")}), promised=ZERO)
 
 
 def test_a_feed_shows_which_topics_somebody_else_had_created() -> None:
@@ -102,14 +104,14 @@ def test_markers_of_feeds_that_have_ended_stay_on_their_topics(topics: tuple[str
     options = replace(_OPTIONS, resolved_topic=markers, topic_prefix="" if rows == "rows" else "x")
     heir = replace(_HEIR, options=options)
     assert OwnTopics.of(heir, ended, lambda _: True).promised == _HIGH
-    assert OwnTopics.of(heir, ended, lambda _: False).promised == ZERO
+    assert OwnTopics.of(heir, ended, lambda _: False).promised is None
 
 
 def test_feeds_that_run_and_those_on_other_topics_have_no_markers_there() -> None:
     high = ProgressRecord(_FEED.definition.id, FeedEpoch(1), _HIGH, {})
-    assert own(view(replace(_STATE, state=FeedState.RUNNING), high)).promised == ZERO
+    assert own(view(replace(_STATE, state=FeedState.RUNNING), high)).promised is None
     elsewhere = replace(_HEIR, options=replace(_OPTIONS, resolved_topic="others", topic_prefix="x"))
-    assert OwnTopics.of(elsewhere, view(_STATE, high), lambda _: True).promised == ZERO
+    assert OwnTopics.of(elsewhere, view(_STATE, high), lambda _: True).promised is None
 
 
 def test_a_mirror_may_have_copied_markers_of_a_feed_that_was_moved_to_it() -> None:

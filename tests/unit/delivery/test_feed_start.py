@@ -20,25 +20,29 @@ _APPLIED: Final = Timestamp(100, 7)
 _NEW: Final = Prepare(_APPLIED, (), {})
 
 
-def _start(definition: FeedDefinition, prepared: Prepare, promised: Timestamp) -> Timestamp | None:
+def _start(definition: FeedDefinition, prepared: Prepare, promised: Timestamp | None) -> Timestamp | None:
     return begins(definition, prepared, _FEED.targets, "", (), promised).start
 
 
 @pytest.mark.parametrize(
     ("promised", "start"),
     [
-        (ZERO, _APPLIED),
-        (Timestamp(100, 6), _APPLIED),
+        (ZERO, Timestamp(100, 8)),  # the former feed may have written the row of the newest version
+        (Timestamp(100, 6), Timestamp(100, 8)),
         (_APPLIED, Timestamp(100, 8)),
         (Timestamp(150), Timestamp(150, 1)),
         (Timestamp(150, MAX_LOGICAL), Timestamp(151)),
     ],
 )
-def test_a_feed_from_the_present_starts_above_all_that_its_topics_were_promised(
+def test_a_feed_from_the_present_starts_above_all_that_its_topics_have(
     promised: Timestamp, start: Timestamp
 ) -> None:
     assert _start(_DEFINED, _NEW, promised) == start
-    assert start > promised
+    assert start > max(promised, _APPLIED)
+
+
+def test_on_topics_that_nobody_had_it_starts_at_the_newest_version() -> None:
+    assert _start(_DEFINED, _NEW, None) == _APPLIED
 
 
 @pytest.mark.parametrize(

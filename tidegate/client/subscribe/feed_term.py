@@ -80,5 +80,5 @@ def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
     # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
     # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
     earlier = [other for each, other in jobs.feeds() if each != feed_id and (goes_on or each < feed_id)]
-    before = max(before, promised_on(feed.all_topics, earlier))
+    before = max(before, promised_on(feed.all_topics, earlier) or ZERO)
     return FeedTerm(feed.start, before, None if goes_on else promised(view))
