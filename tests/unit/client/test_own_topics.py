@@ -87,7 +87,7 @@ def test_a_feed_that_was_moved_has_what_it_took_over() -> None:
         moved.id, moved.epoch, _FEED.start, None, _FEED.targets, topics=(_CREATED, _EXISTING)
     )
     found = own(view(taken, definition=moved))
-    assert found == OwnTopics(created=frozenset({("rows", "id-1")}), promised=ZERO)
+    assert found == OwnTopics(created=frozenset({("rows", "id-1")}))
 
 
 def test_a_feed_shows_which_topics_somebody_else_had_created() -> None:
