@@ -198,7 +198,7 @@ class TopologyError(FatalError):
 
 
 class Fenced(FatalError):
-    """Another process owns the subscription now: it stores the tokens. Nothing raises this yet."""
+    """Another process has acquired the checkpoint of a subscription, so this one stores no token any more."""
 
     code: ClassVar[str] = "fenced"
     sqlstate: ClassVar[str] = "55000"

@@ -87,7 +87,7 @@ class PartitionKernel:
         return bool(self._plan.lanes)
 
     def take(self, versions: Sequence[Version]) -> Taken | None:
-        """Make records of versions. ``None``: Python has to take the whole batch."""
+        """Make records of versions, and return them; ``None`` if Python has to take the whole batch."""
         if not (versions and self._may_take()):
             return None
         taken, size = Taken({}, [], {}), 0

@@ -28,9 +28,9 @@ class Members(NamedTuple):
 class ValueMembers(NamedTuple):
     """The members of a value; ``None`` if the feed is not known.
 
-    ``value`` are those beside the row; none for a row that stands by itself. ``metadata`` are those of the
-    object among the columns of such a row; none if there is no such object. ``source`` are those of the
-    member with that name.
+    ``value`` has the members beside the row; it has none if the value is the row itself. ``metadata`` has the
+    members of the metadata object that stands among the columns of such a row; it is empty if there is no
+    such object. ``source`` has the members of the member ``source``.
     """
 
     value: Members

@@ -104,8 +104,8 @@ class MissingVersions:
     ) -> list[Gap]:
         """Return all gaps of a feed in a range that gets ``new`` keys.
 
-        A feed that is spooling has to wait for a scan if it misses versions of these keys: they were never
-        spooled.
+        A spooling feed has to wait for a scan if it misses versions of these keys that the ranges of this
+        partition did not give: such versions were never spooled.
         """
         gaps = state.lags.get(feed.id, ())
         lacking = [gap.span for gap in gaps]

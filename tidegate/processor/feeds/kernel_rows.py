@@ -90,7 +90,8 @@ class KernelRows:
     def emit(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> BatchEmission | None:
         """Return the rows of the versions for the receivers; ``None`` if Python has to take all versions.
 
-        This changes nothing but the highs of refused versions.
+        The call has one side effect: the highest timestamps of tables rise by the versions that the kernel
+        refused.
         """
         taken = self._taken(receivers, versions)
         if taken is None:

@@ -102,8 +102,8 @@ def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
 def _unseen_above(state: RangeState, head: Snapshot, complete: list[ScanPart]) -> Timestamp:
     """Return the timestamp above which entries of any key of a snapshot may be missing.
 
-    The range's own entries are not missing, unless it is in a hole. Those of a parent that has handed off
-    completely are not missing either.
+    The range's own entries are not missing, unless the range is quarantined. Those of a parent that has
+    handed off completely are not missing either.
     """
     lowest = min(part.after for part in parts_left(head.span, complete, None))
     if state.status is RangeStatus.QUARANTINED or lowest == ZERO:

@@ -92,8 +92,9 @@ class Outputs:
                 self._hold(update)
 
     def advance(self, progress: Progress, shown: Sequence[RowValues] = ()) -> list[RowValues]:
-        """Return the rows of all updates below a frontier, and its progress row; ``None`` is the empty
-        frontier.
+        """Return the rows of all updates below a frontier, and the progress row of this frontier.
+
+        ``None`` is the empty frontier: no update follows at all.
 
         ``shown`` are rows of updates that were not held here, in their form; they come first. A frontier that
         does not rise, and one after the end, give nothing.

@@ -130,7 +130,7 @@ def _operation(operation: Operation, known_operands: list[Compiled], work: RowWo
 
 
 def _counting_items(function: Lazy, items: int) -> Lazy:
-    """Have an IN count its items, which are compared one by one."""
+    """Return the function of an IN that also counts a step for each item: it compares them one by one."""
 
     def value(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> Any:
         work.spend(items)

@@ -120,7 +120,10 @@ class RankedOrder:
             edge.index += at <= edge.index
 
     def changed(self, entry: Entry, rows: int) -> None:
-        """Note that an entry has ``rows`` more rows than before, or fewer; without a count it goes."""
+        """Note that the rows of an entry have changed by ``rows``, which is negative for fewer.
+
+        Delete the entry if its count is 0.
+        """
         at = self.position(entry)
         for edge in self._edges:
             if at < edge.index:

@@ -2,7 +2,8 @@
 comma``.
 
 Materialize's parser is written by hand and names one thing that it wants; lark names all that could stand
-there. If the statement could end there, the end is named: whatever follows was tried and is not there.
+there. If the statement could end there, the error names the end of the statement, because nothing that may
+follow was found.
 
 Source: Materialize ``src/sql-parser/src/parser.rs`` (``expected``, ``expect_one_of_keywords``).
 """

@@ -390,7 +390,7 @@ class FeedPublisher:
         self._owed = None
 
     async def _open_writer(self) -> None:
-        """Open the writer (step M2a). M2b has to follow."""
+        """Open the writer (step M2a), or rest if that fails. The caller has to go on with step M2b."""
         self._proved = False
         try:
             await self._writer.open()
