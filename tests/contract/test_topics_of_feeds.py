@@ -84,7 +84,7 @@ class Preparing(ABC):
     def begin(self, definition: FeedDefinition) -> StateRecord:
         """Have a new feed begin, or fail, and store that."""
         known = tuple(KnownTable(table, _TABLE.descriptor.id) for table in definition.tables)
-        state = self.prepare(definition, Prepare(Timestamp(5), known, {}))
+        state = self.prepare(definition, Prepare(Timestamp(5), known, {}, is_from_now=True))
         self.store(state)
         return state
 

@@ -48,8 +48,7 @@ def begins(
     which a former feed has written a row. A feed with a cursor starts there, and that of a backfill where the
     log that it has read ends.
     """
-    is_from_now = definition.options.cursor is None and definition.engine is not Engine.BACKFILL
-    if is_from_now and not prepared.targets and promised is not None:
+    if prepared.is_from_now and promised is not None:
         prepared = replace(prepared, start=max(prepared.start, promised).next())
     return starting_state(definition, prepared, targets, cluster, topics)
 

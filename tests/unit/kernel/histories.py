@@ -185,6 +185,15 @@ def _datum(random: Random, of: SqlType, *, has_avro: bool) -> Any:
     )
 
 
+def _in_micros(of: SqlType, datum: Any) -> Any:
+    """The datum as databases store it in a key: a feed fails at one that is finer."""
+    if of.element is not None:
+        return tuple(None if item is None else _in_micros(of.element, item) for item in datum)
+    if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
+        return datum // 1000 * 1000
+    return datum._replace(nanos=datum.nanos // 1000 * 1000) if of.kind is Kind.INTERVAL else datum
+
+
 _OPTIONS: Final = (
     FeedOptions(),
     FeedOptions(updated=True),
@@ -379,13 +388,16 @@ class Table:
 
     def _datums(self, random: Random) -> list[Any]:
         in_key = {part.column_id for part in self.hand.descriptor.primary_key}
-        return [
-            None
-            if column.id not in in_key and random.random() < 0.15
-            else _datum(random, column.type, has_avro=self.has_avro)
-            for column in self.hand.descriptor.columns
-            if column.in_rows
-        ]
+        datums: list[Any] = []
+        for column in self.hand.descriptor.columns:
+            if not column.in_rows:
+                continue
+            if column.id not in in_key and random.random() < 0.15:
+                datums.append(None)
+                continue
+            datum = _datum(random, column.type, has_avro=self.has_avro)
+            datums.append(_in_micros(column.type, datum) if column.id in in_key else datum)
+        return datums
 
 
 def _ops(random: Random, table: Table, seconds: float, damage: float) -> list[Op]:

@@ -60,6 +60,10 @@ _int64 = st.integers(-(2**63), 2**63 - 1)
 _micros_of_day = st.integers(0, 24 * 3600 * 1_000_000)
 
 
+def _nanos(micros: int) -> int:
+    return micros * 1000
+
+
 def _decimal(sign: int, coefficient: int, exponent: int) -> Decimal:
     return Decimal((sign, tuple(map(int, str(coefficient))), exponent))
 
@@ -121,6 +125,25 @@ def datums(sql_type: SqlType) -> st.SearchStrategy[Any]:
     return _SCALARS[sql_type.kind]
 
 
+_WHOLE: dict[Kind, st.SearchStrategy[Any]] = {
+    Kind.TIMESTAMP: st.integers(-(2**57), 2**57).map(_nanos),
+    Kind.TIMESTAMPTZ: st.integers(-(2**57), 2**57).map(_nanos),
+    Kind.INTERVAL: intervals.map(lambda each: each._replace(nanos=each.nanos // 1000 * 1000)),
+}
+
+
+def key_datums(sql_type: SqlType) -> st.SearchStrategy[Any]:
+    """Datums of a type as databases store them in keys: no time is finer than a microsecond, and no FLOAT4
+    has more than 32 bits. Records refuse keys that are finer (`key_precision.py`).
+    """
+    if sql_type.kind is Kind.ARRAY:
+        assert sql_type.element is not None
+        return st.lists(st.none() | key_datums(sql_type.element), max_size=12).map(tuple)
+    if sql_type.kind is Kind.FLOAT and sql_type.width == 32:
+        return _floats32
+    return _WHOLE[sql_type.kind] if sql_type.kind in _WHOLE else datums(sql_type)
+
+
 @st.composite
 def tables(draw: st.DrawFn) -> TableDescriptor:
     """Tables with one family, any types, and a primary key of up to three columns in any direction."""
@@ -149,7 +172,7 @@ def rows(table: TableDescriptor) -> st.SearchStrategy[tuple[Any, ...]]:
     key_ids = {part.column_id for part in table.primary_key}
     return st.tuples(
         *(
-            datums(column.type) if column.id in key_ids else st.none() | datums(column.type)
+            key_datums(column.type) if column.id in key_ids else st.none() | datums(column.type)
             for column in table.columns
         )
     )

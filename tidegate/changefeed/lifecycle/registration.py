@@ -87,7 +87,8 @@ class Prepare:
     ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
     was taken over has ``targets`` already, and no ``tables``: it keeps its targets, on the cluster with the
     id ``cluster``, and ``topics`` is what is known of their topics. ``topics_anew`` says that the feed was
-    not on that cluster before, so its topics have to be created.
+    not on that cluster before, so its topics have to be created. ``is_from_now`` says that the feed may start
+    above ``start``, which is the newest version that partitions have applied.
     """
 
     start: Timestamp
@@ -97,6 +98,7 @@ class Prepare:
     cluster: str | None = None
     topics_anew: bool = False
     topics: OutputTopics = ()
+    is_from_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +341,7 @@ def _before_start(
         tables=(),
         positions={number: registered[number].position for number in range(partition_count)},
         targets=feed.targets,
+        is_from_now=cursor is None and not feed.targets,
     )
     if prepare.targets:
         began, taken = feed.beginning, feed.current_takeover

@@ -21,6 +21,7 @@ from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import TableVersions, versions_in_log
+from tidegate.client.subscribe.ended_feeds import JobsPlace
 from tidegate.client.subscribe.feed_term import term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.client.subscribe.stable_columns import (
@@ -47,6 +48,7 @@ class SubscribableTable:
         relation: its name and columns.
         connection: how to reach the cluster of its topics.
         silent_to: the timestamp up to which markers may be those of a feed that had the topics before.
+        application: the application of the feed, which tells whether it has ended; ``None`` if nobody asks.
     """
 
     feed: FeedTopics
@@ -54,6 +56,7 @@ class SubscribableTable:
     relation: Relation
     connection: KafkaConnection
     silent_to: Timestamp = ZERO
+    application: JobsPlace | None = None
 
     @property
     def tells_before(self) -> bool:
@@ -82,6 +85,7 @@ class FeedCatalog:
         descriptors: Callable[[], TableVersions] | None = None,
     ) -> None:
         self._connection = connection
+        self._application = JobsPlace(connection, app_id)
         self._log = f"{topic_prefix}raftlog"
         # The feeds are read before the log: whatever a feed has begun with is in the log then.
         self._view = Jobs(connection, app_id).view()
@@ -110,6 +114,7 @@ class FeedCatalog:
             self._relation(target, topics.options, topics.changes_from),
             topics.connection(self._connection),
             term_of(self._view, chosen).before,
+            self._application,
         )
 
     def relations(self) -> Relations:

@@ -11,17 +11,22 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tidegate.changefeed.definition.feed import FeedId
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.collector_pace import collector_slowed
+from tidegate.client.subscribe.ended_feeds import EndedFeeds
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
+from tidegate.errors import ObjectDropped
+from tidegate.hlc import ZERO
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
 from tidegate.subscribe.gate.side_markers import SideMarkers
 from tidegate.subscribe.gate.spilled_rows import Spill
+from tidegate.subscribe.updates.frontier import resume_as_of
 
 
 class FeedGate:
@@ -63,6 +68,12 @@ class FeedGate:
         self._reader = FeedReader(
             connection, {place: start.offsets.get(place, 0) for place in sorted(places)}, topic_ids
         )
+        self._ends = _feeds_that_end(histories)
+        #: Records below these offsets are known to be the feeds' own. Those below the others are if no feed
+        #: has ended by the time that was asked for.
+        self._own_below: dict[FeedPartition, int] = {}
+        self._asked_below: dict[FeedPartition, int] = {}
+        self._opened = ZERO  # the timestamp up to which the last opening is complete
 
     @property
     def gate(self) -> RowGate:
@@ -113,15 +124,46 @@ class FeedGate:
         """
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
-        return self._gate.open()
+            self._ask_ends()
+        opening = self._gate.open()
+        if opening is not None:
+            self._opened = resume_as_of(opening.frontier)
+        return opening
 
     def is_same(self, timeout_s: float) -> bool:
-        """Wait until Kafka has said that the topics of the last opening still are those of the begin.
+        """Wait until Kafka has said that the topics of the last opening still are those of the begin, and of
+        the same feeds.
 
         Returns ``False`` if it has not said so within ``timeout_s`` seconds. Raises ``HistoryLost`` or
-        ``ObjectDropped`` if a topic was made anew or dropped.
+        ``ObjectDropped`` if a topic was made anew or dropped, or if a feed has ended below the opening.
         """
-        return self._reader.same_topics(timeout_s)
+        until = time.monotonic() + timeout_s
+        return self._reader.same_topics(timeout_s) and self._is_own(max(0.0, until - time.monotonic()))
+
+    def _ask_ends(self) -> None:
+        """Ask for ends of feeds, unless all that was read is known to be the feeds' own."""
+        positions = self._reader.positions
+        if self._ends is not None and any(
+            offset > self._own_below.get(place, 0) for place, offset in positions.items()
+        ):
+            self._asked_below = self._reader.highs()
+            self._ends.ask()
+
+    def _is_own(self, timeout_s: float) -> bool:
+        if self._ends is None or not self._asked_below:
+            return True
+        if not self._ends.look(timeout_s):
+            return False
+        end = self._ends.first()
+        if end is None:
+            self._own_below, self._asked_below = self._asked_below, {}
+            return True
+        if self._opened <= end.high_water:
+            return True
+        raise ObjectDropped(
+            f"feed {end.feed_id} has ended, complete up to {end.high_water}; what follows on its topics is "
+            "another feed's. Begin again with a snapshot of the feed that has the table now"
+        )
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Return the offset at which a resume reads on, for each partition."""
@@ -151,4 +193,15 @@ class FeedGate:
     def close(self) -> None:
         """Close the client, and delete the files of rows that wait."""
         self._reader.close()
+        if self._ends is not None:
+            self._ends.close()
         self._spill.close()
+
+
+def _feeds_that_end(histories: Sequence[FeedHistory]) -> EndedFeeds | None:
+    """Return the ends of the feeds of the tables, which one application has; ``None`` if nobody asks."""
+    tables = [history.table for history in histories]
+    application = next((table.application for table in tables if table.application is not None), None)
+    if application is None:
+        return None
+    return EndedFeeds(application, {FeedId(table.feed.feed_id) for table in tables})

@@ -158,6 +158,18 @@ class FeedReader:
         """
         return self._lows
 
+    def highs(self) -> dict[FeedPartition, int]:
+        """Return an offset for each partition up to which it had records when the broker last told.
+
+        The reading thread asks.
+        """
+        highs: dict[FeedPartition, int] = {}
+        for place, position in self.positions.items():
+            asked = confluent_kafka.TopicPartition(*place)
+            _, high = self._consumer.get_watermark_offsets(asked, cached=True)
+            highs[place] = max(high, position)
+        return highs
+
     def close(self) -> None:
         """Close the client."""
         self._consumer.close()

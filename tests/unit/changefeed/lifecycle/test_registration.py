@@ -54,7 +54,7 @@ def test_partitions_that_have_not_answered_are_told_again() -> None:
 
 def test_the_start_is_the_highest_timestamp_that_any_partition_had_applied() -> None:
     step = next_step(PENDING, by_partition(registered(0, 5, 10), registered(1, 9, 20)), 2)
-    assert step == Prepare(Timestamp(9), KNOWN, {0: 10, 1: 20})
+    assert step == Prepare(Timestamp(9), KNOWN, {0: 10, 1: 20}, is_from_now=True)
 
 
 @pytest.mark.parametrize("cursor", [Timestamp(0), Timestamp(3, 7), Timestamp(5), Timestamp(99)])
@@ -183,7 +183,7 @@ def test_a_partition_that_registered_again_after_its_state_was_lost_counts_as_of
     acks: list[Ack],
 ) -> None:
     step = next_step(PENDING, folded(*acks), 2)
-    assert step == Prepare(Timestamp(50), KNOWN, {0: 300, 1: 7})
+    assert step == Prepare(Timestamp(50), KNOWN, {0: 300, 1: 7}, is_from_now=True)
 
 
 def test_a_second_registration_does_not_take_back_what_came_after_the_first() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.unit.changefeed.tables import table
-from tests.unit.rows.strategies import SEASONS, datums
+from tests.unit.rows.strategies import SEASONS, datums, key_datums
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.changefeed.encoding.avro.row_record import PRIMITIVES
 from tidegate.rows.descriptor import TableDescriptor
@@ -68,6 +68,12 @@ def fitting_datums(sql_type: SqlType) -> st.SearchStrategy[Any]:
     return datums(sql_type)
 
 
+def _fitting_keys(sql_type: SqlType) -> st.SearchStrategy[Any]:
+    """The same as databases store them in keys."""
+    of = sql_type if sql_type.element is None else sql_type.element
+    return fitting_datums(sql_type) if of.kind is Kind.DECIMAL else key_datums(sql_type)
+
+
 @st.composite
 def tables_with_rows(draw: st.DrawFn) -> tuple[TableDescriptor, Mapping[str, Any]]:
     """A table of one to three key columns and up to six others, and a row of it by column name."""
@@ -86,7 +92,7 @@ def tables_with_rows(draw: st.DrawFn) -> tuple[TableDescriptor, Mapping[str, Any
     name = draw(st.text(min_size=1, max_size=8).filter(lambda text: text not in PRIMITIVES))
     described = table(name, columns, key)
     row = {
-        name: draw(fitting_datums(each) if name in key else st.none() | fitting_datums(each))
+        name: draw(_fitting_keys(each) if name in key else st.none() | fitting_datums(each))
         for name, each in columns.items()
     }
     shuffled = replace(described, columns=tuple(draw(st.permutations(described.columns))))
