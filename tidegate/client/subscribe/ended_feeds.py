@@ -7,6 +7,7 @@ has not ended by then, all of them are its own. If it has, they are its own up t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 from concurrent.futures import Future, wait
@@ -26,6 +27,7 @@ from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
 from tidegate.verify import TopicPartition
 
+_LOGGER: Final = logging.getLogger("tidegate.subscribe")
 _ASK_S: Final = 10.0
 _AGAIN_S: Final = 0.5
 
@@ -68,7 +70,7 @@ class EndedFeeds:
     def look(self, timeout_s: float) -> bool:
         """Read what stood on the jobs topic at the last `ask`; return whether that succeeded in time.
 
-        Raises ``InputError`` if Kafka refuses.
+        Raises ``InputError`` if this user may not read the topic.
         """
         until = time.monotonic() + timeout_s
         end = self._end_of_topic(timeout_s)
@@ -114,8 +116,10 @@ class EndedFeeds:
             offset: int = self._asked.result().offset
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
-            if error.code() > 0 and not error.retriable():
+            if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise self._connection.failed(f"asking where {self._place.topic} ends", error) from None
+            # Others pass, those of a broker that has just come back too: its leader epoch, for example.
+            _LOGGER.info("a subscription waits for the end of %s: %s", self._place.topic, error.str())
             offset = confluent_kafka.OFFSET_INVALID
         if offset != confluent_kafka.OFFSET_INVALID:
             return offset

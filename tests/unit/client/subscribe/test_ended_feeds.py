@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
+from contextlib import closing
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import COMES_S, HandFeed, account, next_of, opened
-from tidegate.client.subscribe.ended_feeds import EndedFeeds
-from tidegate.errors import ObjectDropped
+from tidegate.changefeed.definition.feed import FeedId
+from tidegate.client.subscribe.ended_feeds import EndedFeeds, JobsPlace
+from tidegate.errors import InputError, ObjectDropped
 from tidegate.hlc import Timestamp
 
 pytestmark = pytest.mark.broker
@@ -89,3 +94,29 @@ def test_a_jobs_topic_that_is_away_is_waited_for(feed: HandFeed, monkeypatch: py
             assert subscription.next(1.0) is None
         assert EndedFeeds.look is look
         assert [each[1:] for each in next_of(subscription).rows] == [(1, 1, 10, "")]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_final"),
+    [
+        (KafkaError.FENCED_LEADER_EPOCH, False),
+        (KafkaError._TRANSPORT, False),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, True),
+    ],
+)
+def test_an_answer_that_passes_is_asked_for_again(
+    feed: HandFeed, code: int, is_final: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that has just come back knows an older leader epoch, for a moment."""
+    ends = EndedFeeds(JobsPlace(feed.connection, feed.app_id), {FeedId("feed")})
+    failed: Future[Any] = Future()
+    failed.set_exception(KafkaException(KafkaError(code, "not now")))
+    monkeypatch.setattr(ends, "_asked", failed)
+    with closing(ends):
+        if is_final:
+            with pytest.raises(InputError, match="not now"):
+                ends.look(0.1)
+            return
+        assert not ends.look(0.1)
+        assert ends.look(COMES_S)
+        assert ends.first() is None

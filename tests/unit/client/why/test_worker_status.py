@@ -73,7 +73,7 @@ def test_no_proxy_is_told_the_token() -> None:
     """The environment names one for all programs of the machine."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         named = {"http_proxy": f"http://127.0.0.1:{proxy.getsockname()[1]}", "no_proxy": ""}
-        environment = {**os.environ, **named, "TIDEGATE_METRICS_TOKEN": "for the worker"}
+        environment = {**os.environ, **named, "TIDEGATE_METRICS_TOKEN": "for-the-worker"}
         command = [sys.executable, "-c", _ASK]
         asked = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=200, check=False
