@@ -120,6 +120,9 @@ class EndedFeeds:
                 raise self._connection.failed(f"asking where {self._place.topic} ends", error) from None
             # Others pass, those of a broker that has just come back too: its leader epoch, for example.
             _LOGGER.info("a subscription waits for the end of %s: %s", self._place.topic, error.str())
+            if error.code() > 0:
+                # The client would name the former epoch until it looks at the topic again, in minutes.
+                self._admin = self._connection.open(AdminClient)
             offset = confluent_kafka.OFFSET_INVALID
         if offset != confluent_kafka.OFFSET_INVALID:
             return offset
