@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from math import isnan
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from tidegate.errors import RowError
 from tidegate.rows.descriptor import Column, TableDescriptor
@@ -20,6 +20,7 @@ from tidegate.rows.types import Interval, Kind, SqlType
 #: Whether all of a datum is in the key. The datum is not NULL.
 _IsWhole: TypeAlias = Callable[[Any], bool]
 
+KeyT = TypeVar("KeyT")
 _NANOS_PER_MICRO: Final = 1000
 _FLOAT4: Final = struct.Struct("<f")
 
@@ -57,10 +58,12 @@ CONNECT_KEYS: Final = KeyPrecision(
 )
 
 
-def require_whole_keys(table: TableDescriptor, precision: KeyPrecision) -> Callable[[Row], None] | None:
-    """Return what raises ``RowError`` for a row if a part of its primary key would be left out.
+def of_whole_keys(
+    table: TableDescriptor, precision: KeyPrecision, make: Callable[[Row], KeyT]
+) -> Callable[[Row], KeyT]:
+    """Return ``make``, which makes something of a row's primary key, for rows whose keys are whole.
 
-    Returns ``None`` for a table whose keys are always whole.
+    It raises ``RowError`` for a row if a part of its key would be left out.
     """
     by_id = {column.id: column for column in table.columns}
     columns = [by_id[part.column_id] for part in table.primary_key]
@@ -70,14 +73,15 @@ def require_whole_keys(table: TableDescriptor, precision: KeyPrecision) -> Calla
         if (is_whole := precision.is_whole(column.type)) is not None
     ]
     if not questions:
-        return None
+        return make
 
-    def require(row: Row) -> None:
+    def make_whole(row: Row) -> KeyT:
         for at, column, is_whole in questions:
             if not is_whole(row.key[at]):
                 raise _cut(table.name, column)
+        return make(row)
 
-    return require
+    return make_whole
 
 
 def _cut(table_name: str, column: Column) -> RowError:

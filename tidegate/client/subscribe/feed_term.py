@@ -61,10 +61,9 @@ class OtherFeeds:
 
 def other_feeds_of(jobs: JobsView, feed_id: FeedId) -> OtherFeeds:
     """Return whether the topics of a feed are also those of others. ``jobs`` is as for `term_of`."""
-    goes_on, topics = jobs[feed_id].status not in ENDED, prepared_topics(jobs[feed_id])
-    others = [each for each, other in jobs.feeds() if each != feed_id and topics & prepared_topics(other)]
-    earlier = [each for each in others if goes_on or each < feed_id]
-    return OtherFeeds(bool(earlier), len(earlier) < len(others))
+    topics, earlier = prepared_topics(jobs[feed_id]), _earlier(jobs, feed_id)
+    others = {each for each, other in jobs.feeds() if each != feed_id and topics & prepared_topics(other)}
+    return OtherFeeds(bool(others & earlier), bool(others - earlier))
 
 
 def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
@@ -77,8 +76,14 @@ def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
     feed = FeedTopics.of(feed_id, view)
     before = resume_as_of(Frontier(feed.start))
     goes_on = view.status not in ENDED
-    # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
-    # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
-    earlier = [other for each, other in jobs.feeds() if each != feed_id and (goes_on or each < feed_id)]
+    earlier = [jobs[each] for each in _earlier(jobs, feed_id)]
     before = max(before, promised_on(feed.all_topics, earlier) or ZERO)
     return FeedTerm(feed.start, before, None if goes_on else promised(view))
+
+
+def _earlier(jobs: JobsView, feed_id: FeedId) -> set[FeedId]:
+    """Return the other feeds that can only have had topics of the feed before it, if they have ended."""
+    # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
+    # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
+    goes_on = jobs[feed_id].status not in ENDED
+    return {each for each, _ in jobs.feeds() if each != feed_id and (goes_on or each < feed_id)}

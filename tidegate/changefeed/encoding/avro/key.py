@@ -13,7 +13,7 @@ from tidegate.changefeed.encoding.avro.row_record import RowRecordType, row_reco
 from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
 from tidegate.changefeed.encoding.columns import named_column
 from tidegate.changefeed.encoding.confluent import SubjectSchema
-from tidegate.changefeed.encoding.key_precision import AVRO_KEYS, require_whole_keys
+from tidegate.changefeed.encoding.key_precision import AVRO_KEYS, of_whole_keys
 from tidegate.changefeed.encoding.row_templates import Body, RowPart
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -44,15 +44,11 @@ def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSc
     schema = SubjectSchema(key_subject(name, options), schema_text(record.schema))
     names = [column.name for column in columns]
     write, fill = key_writer(schema.text, table.name, names), record.fill
-    require = None if options.key_column else require_whole_keys(table, AVRO_KEYS)
-    if require is None:
-        return schema, lambda row: write(fill(datums(row)))
 
     def encode(row: Row) -> bytes:
-        require(row)
         return write(fill(datums(row)))
 
-    return schema, encode
+    return schema, encode if options.key_column else of_whole_keys(table, AVRO_KEYS, encode)
 
 
 def _record(table: TableDescriptor, options: FeedOptions) -> RowRecordType:

@@ -10,6 +10,7 @@ so that columns can be added and dropped. Source: Debezium ``Envelope``, ``Topic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from tidegate.changefeed.definition.feed import TableName
@@ -20,7 +21,7 @@ from tidegate.changefeed.encoding.columns import named_column, public_columns
 from tidegate.changefeed.encoding.connect.schema import Field, Schema, struct
 from tidegate.changefeed.encoding.connect.types import ColumnType, Convert, column_type, key_column_type
 from tidegate.changefeed.encoding.key_fault import require_names_of_rows
-from tidegate.changefeed.encoding.key_precision import CONNECT_KEYS, require_whole_keys
+from tidegate.changefeed.encoding.key_precision import CONNECT_KEYS, of_whole_keys
 from tidegate.errors import RowError, UnsupportedTable
 from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
@@ -70,19 +71,8 @@ def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
     columns = tuple(
         ConnectColumn(at, part.name, _type(table, part, key_column_type)) for at, part in enumerate(parts)
     )
-    return Key(columns, _whole_key(table), _key_schema(table, options, columns))
-
-
-def _whole_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
-    require = require_whole_keys(table, CONNECT_KEYS)
-    if require is None:
-        return lambda row: row.key
-
-    def key(row: Row) -> tuple[Datum, ...]:
-        require(row)
-        return row.key
-
-    return key
+    datums = of_whole_keys(table, CONNECT_KEYS, attrgetter("key"))
+    return Key(columns, datums, _key_schema(table, options, columns))
 
 
 def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:

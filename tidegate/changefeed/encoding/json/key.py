@@ -28,7 +28,7 @@ from tidegate.changefeed.encoding.json.template import (
 )
 from tidegate.changefeed.encoding.key_fault import not_utf8, require_names_of_rows
 from tidegate.changefeed.encoding.key_form import KeyForm
-from tidegate.changefeed.encoding.key_precision import JSON_KEYS, require_whole_keys
+from tidegate.changefeed.encoding.key_precision import JSON_KEYS, of_whole_keys
 from tidegate.changefeed.encoding.row_templates import Filling, Member, RowPart, Slot
 from tidegate.changefeed.text.json_text import TextEncoder, utf8
 from tidegate.changefeed.text.surrogates import is_utf8
@@ -70,15 +70,7 @@ def _first_not_utf8(table: TableDescriptor, options: FeedOptions, form: KeyForm,
 def _key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
     if options.key_column:
         return _column_key(table, options, form)
-    text, require = _primary_key_printer(table, options, form), require_whole_keys(table, JSON_KEYS)
-    if require is None:
-        return text
-
-    def print_whole(row: Row) -> str:
-        require(row)
-        return text(row)
-
-    return print_whole
+    return of_whole_keys(table, JSON_KEYS, _primary_key_printer(table, options, form))
 
 
 def _primary_key_printer(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> KeyText:
