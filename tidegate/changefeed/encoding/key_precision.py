@@ -61,9 +61,9 @@ CONNECT_KEYS: Final = KeyPrecision(
 def of_whole_keys(
     table: TableDescriptor, precision: KeyPrecision, make: Callable[[Row], KeyT]
 ) -> Callable[[Row], KeyT]:
-    """Return ``make``, which makes something of a row's primary key, for rows whose keys are whole.
+    """Return a function that calls ``make`` with a row whose primary key would be whole in a record.
 
-    It raises ``RowError`` for a row if a part of its key would be left out.
+    It raises ``RowError`` for every other row.
     """
     by_id = {column.id: column for column in table.columns}
     columns = [by_id[part.column_id] for part in table.primary_key]

@@ -82,8 +82,8 @@ def term_of(jobs: JobsView, feed_id: FeedId) -> FeedTerm:
 
 
 def _earlier(jobs: JobsView, feed_id: FeedId) -> set[FeedId]:
-    """Return the other feeds that can only have had topics of the feed before it, if they have ended."""
-    # Of a feed that goes on all ended ones were earlier. Of two that have ended the one that was created
+    """Return the feeds that came before this feed on every topic that they share with it."""
+    # While this feed goes on, every ended one was earlier. Of two that have ended, the one that was created
     # first had the topic first: ids sort by creation, as far as the clients' clocks agree.
     goes_on = jobs[feed_id].status not in ENDED
     return {each for each, _ in jobs.feeds() if each != feed_id and (goes_on or each < feed_id)}
