@@ -74,7 +74,7 @@ SUBJECTS: Final = {
     "ranges split, merge and are silent over several partitions (docs/protocols/healing.md)": """
         processor/feeds_amid_hand_offs processor/hand_off processor/keys_that_come_back
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
-        processor/refused_chunks processor/silent_ranges
+        processor/refused_chunks processor/silent_ranges processor/standing_scans
     """,
     "what a step costs over many ranges and feeds (docs/benchmarks.md)": "processor/wide_steps",
     "feeds that begin, catch up, are detached, go on or end in a partition (docs/protocols/catch-up.md)": """

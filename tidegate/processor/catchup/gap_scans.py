@@ -34,15 +34,18 @@ from tidegate.spans import Span
 
 #: The most ranges of a feed that a step looks at to find one that can be scanned.
 _LOOKED_AT: Final = 256
-#: A range that is scanned counts as silent only when its scan has brought nothing for so much elapsed log
-#: time.
+#: A scan stands when it has brought nothing for so much elapsed log time: it keeps no other from beginning,
+#: and its range may count as silent.
 _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
+#: The most scans under way, those that stand among them, for each scan of the limit.
+_WITH_STANDING: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUpLimits:
     """The bounds of a partition's scans: how many may be under way, and how many bytes of versions they hold.
 
+    ``scans`` counts those that bring something. Of those that stand there may be many more.
     ``held_row_bytes`` is about how many bytes of rows may be made of the held versions.
     """
 
@@ -212,13 +215,24 @@ class GapScans:
         for range_id in list(self._scans):
             self._valid_scan(self._ranges[range_id])
         self._passed_by.clear()
-        while len(self._scans) < self._limits.scans and self._begin_one():
-            pass
+        self._begin_scans()
         self._leave_silent(offset)
         now_ms = self._clock.elapsed_ms
         return [
             scan.scan.request(offset, now_ms) for scan in self._scans.values() if scan.scan.is_due(now_ms)
         ]
+
+    def _begin_scans(self) -> None:
+        """Begin scans up to the limit. Those that stand do not count, and beyond their bound end (C2)."""
+        standing = sum(map(self._stands, self._scans.values()))
+        while len(self._scans) - standing < self._limits.scans and self._begin_one():
+            pass
+        while len(self._scans) > _WITH_STANDING * self._limits.scans:
+            del self._scans[min(self._scans, key=lambda range_id: self._scans[range_id].went_on_ms)]
+
+    def _stands(self, scan: CatchUpScan) -> bool:
+        """Whether the source has answered none of the scan's last requests."""
+        return self._clock.elapsed_ms - scan.went_on_ms >= _ASKED_MS
 
     def _begin_one(self) -> bool:
         """Begin a scan of the feed whose turn it is. Returns whether any feed had a range to scan."""
@@ -288,7 +302,7 @@ class GapScans:
         now_ms = self._clock.elapsed_ms
         for range_id in {*self._scans, *self._passed_by}:
             state = self._ranges[range_id]
-            if not self._is_waited_for(state, now_ms):
+            if not self._is_waited_for(state):
                 continue
             if state.heard_ms is None:  # an earlier version of tidegate did not store when it was heard
                 self._touch(range_id).heard_ms = now_ms
@@ -299,14 +313,14 @@ class GapScans:
                 )
                 self._quarantines.begin_at(state, offset, cause)
 
-    def _is_waited_for(self, state: RangeState, now_ms: int) -> bool:
+    def _is_waited_for(self, state: RangeState) -> bool:
         """Whether the range does not answer its scan, or cannot be scanned before its next Snapshot."""
         if state.status is not RangeStatus.LIVE or self._lagging.is_behind(state.range_id):
             return False
         scan = self._scans.get(state.range_id)
         if scan is None:
             return not state.checkpointable
-        return now_ms - scan.went_on_ms >= _ASKED_MS
+        return self._stands(scan)
 
     @property
     def has_overtaken(self) -> bool:
