@@ -40,7 +40,7 @@ from tidegate.client.feed_faults import AGAIN_S, FeedFaults
 from tidegate.client.kafka.transaction import Record
 from tidegate.client.own_topics import OwnTopics
 from tidegate.client.subject_ownership import new_subjects
-from tidegate.client.topic_ownership import feed_fault, former_owner, wanted_topics
+from tidegate.client.topic_ownership import feed_fault, former_owner, wait_for_owner, wanted_topics
 from tidegate.delivery.feed_start import sink_gone
 from tidegate.errors import RetryError, StateError
 from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
@@ -276,8 +276,8 @@ class JobsOwner:
         """Have a feed wait until partitions have forgotten its topics' former owner; then fence that (E5)."""
         former = self._app.follower.view[owner].definition
         if former is None or not self._forgotten(former):
-            _log.info("a feed waits for its topics", feed=definition.id, until_removed=owner)
             self._heirs.add(definition.id)
+            await self._tell_waiting(definition, wait_for_owner(owner))
             return
         cluster = self._sinks.cluster_of(definition)
         sink = self._app.runtime.sinks.of(definition, cluster)
@@ -288,8 +288,15 @@ class JobsOwner:
             if self._calls.has_returned(purpose, shut_out):
                 self._look_at(definition.id)
         except RetryError as error:
-            _log.warning("a feed waits for its topics", feed=definition.id, owner=owner, cause=str(error))
             self._look_at(definition.id, _ANSWER_S)
+            await self._tell_waiting(definition, f"{wait_for_owner(owner)}: {error}")
+
+    async def _tell_waiting(self, definition: FeedDefinition, reason: str) -> None:
+        """Store in the feed's state what it waits for, if the state does not say so."""
+        feed = self._view(definition)
+        state = waiting(definition, reason, feed.stored_topics)
+        if state != feed.current_state:
+            await self._store(state)
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
         """Whether the feed's sink or schema registries keep it from being announced. Its state says why.

@@ -73,6 +73,21 @@ def test_of_two_feeds_asked_for_at_once_one_gets_the_topic(
     assert sorted(one.value for one in status.values()) == ["failed", "running"], worker.text
 
 
+def test_a_feed_says_that_it_waits_for_the_topics_of_one_that_has_ended(scenario: Scenario) -> None:
+    with scenario.start_worker() as first:
+        scenario.create_feed(first)
+        assert first.stop() == 0, first.text
+    jobs = Jobs(scenario.connection, scenario.app_id)
+    jobs.drop(FeedId("bank"))
+    jobs.create(define(scenario, "heir"))
+    worker = scenario.start_worker()
+    heir = jobs.wait(FeedId("heir"), 60)
+    assert heir.status is FeedState.RUNNING, worker.text
+    assert heir.state is not None
+    assert heir.state.error == ""
+    assert "the feed bank had its topics and has ended" in worker.text
+
+
 def test_a_second_feed_gets_rows_from_its_start_on(scenario: Scenario) -> None:
     worker = scenario.start_worker()
     scenario.create_feed(worker)

@@ -144,6 +144,14 @@ def former_owner(
     return None
 
 
+def wait_for_owner(owner: FeedId) -> str:
+    """Return the sentence about what a feed waits for whose topics `former_owner` still has."""
+    return (
+        f"the feed {owner} had its topics and has ended; this feed begins once every log partition has "
+        "removed that one, and nobody can write its markers any more"
+    )
+
+
 def wanted_topics(definition: FeedDefinition) -> list[str]:
     """Return the topics of the feed's tables, in the definition's order, and the topic of its markers."""
     return _row_topics(definition) + _marker_topics(definition)

@@ -50,6 +50,7 @@ from tidegate.client.feed_faults import FeedFaults
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, GivenUpError, Record
+from tidegate.client.topic_ownership import wait_for_owner
 from tidegate.delivery.sink_clusters import begun_on
 from tidegate.errors import BrokerUnavailable, RetryError, StateError
 from tidegate.hlc import ResolvedTimestamp
@@ -360,7 +361,7 @@ class QueryFeeds:
             case Announce(message=Register()) | Prepare():
                 if (end := self._end(feed, definition, step)) is not None:
                     return definition, StoreState(end)
-                if self._waits_for_topics(definition):
+                if self._waits_for_topics(feed, definition):
                     return None
                 if self._present and isinstance(step, Announce):
                     self._kept_back = True
@@ -509,10 +510,14 @@ class QueryFeeds:
         self._markers.fence_all(due)
         self._fenced.update(definition.id for definition in due)
 
-    def _waits_for_topics(self, definition: FeedDefinition) -> bool:
-        """Return whether an ended feed may still write to the topics that this one wants."""
+    def _waits_for_topics(self, feed: FeedView, definition: FeedDefinition) -> bool:
+        """Return whether an ended feed may still write to the topics that this one wants.
+
+        The feed's state says so then.
+        """
         while (owner := self._preparation.former_owner(definition)) is not None:
             if not self._gives_way(owner, definition):
+                self._tell_waiting(feed, definition, wait_for_owner(owner))
                 return True
         return False
 

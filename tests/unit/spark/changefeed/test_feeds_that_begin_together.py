@@ -24,6 +24,7 @@ from tidegate.changefeed.lifecycle.control import (
     Register,
     Registered,
     Remove,
+    Removed,
 )
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord
 from tidegate.changefeed.lifecycle.output_topic import TopicOrigin
@@ -255,6 +256,26 @@ def test_topics_that_an_ended_feed_frees_in_the_same_pass_go_to_the_next_one(
         told = _told(feeds)
         assert told[heir.id] is Register
         assert feeds._jobs.view[refused.id].status is FeedState.FAILED
+
+
+def test_a_feed_says_that_it_waits_for_the_topics_of_one_that_has_ended(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
+) -> None:
+    heir = replace(new[0], id=FeedId("heir"))
+    with closing(_query_feeds(broker, topics)) as feeds:
+        _register(feeds, new)
+        _told(feeds)
+        jobs = Jobs(KafkaConnection(broker.bootstrap), topics.app_id)
+        jobs.drop(new[0].id)
+        jobs.create(heir)
+        feeds._jobs.read_to_end()
+        for _ in range(2):
+            assert heir.id not in _told(feeds)
+            state = feeds._jobs.view[heir.id].current_state
+            assert state is not None
+            assert "the feed first had its topics and has ended" in state.error
+        feeds.take([Answer(0, "ack", Removed(new[0].id, FIRST_EPOCH, 0).to_bytes())])
+        assert _told(feeds)[heir.id] is Register
 
 
 def test_a_cluster_that_gives_no_answer_is_asked_once_for_all_of_its_feeds(
