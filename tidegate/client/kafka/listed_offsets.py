@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidegate.verify import TopicPartition
+
+#: The client asked as it knows the partition's leader, which has begun anew, or is another one, since.
+_FORMER_LEADER: Final = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    }
+)
 
 
 def listed_offsets(
@@ -20,12 +29,43 @@ def listed_offsets(
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition; -1 if no record is at or above the time that was asked for.
 
-    Asks once, in one request to each broker. Raises ``KafkaException`` when any of them does not answer.
+    Asks once, in one request to each broker, and once more if the client knew a former leader. Raises
+    ``KafkaException`` when any of them does not answer.
 
     librdkafka 2.16 reports no error when a connection is lost during the question (``rdkafka_admin.c``: the
     merge of the brokers' answers leaves out one that failed). The partitions of that broker then have no
     offset, which counts as no answer here.
     """
+    try:
+        return _listed(admin, asked, isolation, timeout_s)
+    except KafkaException as failure:
+        if not names_former_leader(failure.args[0]):
+            raise
+    learn_leaders(admin, {place.topic for place in asked}, timeout_s)
+    return _listed(admin, asked, isolation, timeout_s)
+
+
+def names_former_leader(error: KafkaError) -> bool:
+    """Whether a client named a former leader of a partition, or its former epoch.
+
+    It goes on with that for minutes, up to ``metadata.max.age.ms`` (librdkafka 2.16), unless it is told to
+    `learn_leaders`. A broker that is killed and comes back has a new epoch.
+    """
+    return error.code() in _FORMER_LEADER
+
+
+def learn_leaders(client: AdminClient, topics: Iterable[str], timeout_s: float) -> None:
+    """Have a client ask who leads the partitions of these topics. Raises ``KafkaException``."""
+    for topic in sorted(topics):
+        client.list_topics(topic, timeout=timeout_s)
+
+
+def _listed(
+    admin: AdminClient,
+    asked: Mapping[confluent_kafka.TopicPartition, Any],
+    isolation: IsolationLevel,
+    timeout_s: float,
+) -> dict[TopicPartition, int]:
     answers = admin.list_offsets(dict(asked), isolation_level=isolation, request_timeout=timeout_s)
     return {
         TopicPartition(place.topic, place.partition): _known(place, answer.result().offset)

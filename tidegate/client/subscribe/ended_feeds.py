@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Collection
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import confluent_kafka
@@ -21,6 +22,7 @@ from tidegate.changefeed.definition.feed import ENDED, FeedId
 from tidegate.client.jobs import JobsReading, jobs_topic
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.listed_offsets import learn_leaders, names_former_leader
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.topic_ownership import promised
 from tidegate.errors import RetryError
@@ -120,9 +122,9 @@ class EndedFeeds:
                 raise self._connection.failed(f"asking where {self._place.topic} ends", error) from None
             # Others pass, those of a broker that has just come back too: its leader epoch, for example.
             _LOGGER.info("a subscription waits for the end of %s: %s", self._place.topic, error.str())
-            if error.code() > 0:
-                # The client would name the former epoch until it looks at the topic again, in minutes.
-                self._admin = self._connection.open(AdminClient)
+            if names_former_leader(error):
+                with suppress(KafkaException):
+                    learn_leaders(self._admin, [self._place.topic], timeout_s)
             offset = confluent_kafka.OFFSET_INVALID
         if offset != confluent_kafka.OFFSET_INVALID:
             return offset
