@@ -55,7 +55,11 @@ impl Range {
         match entry.what {
             What::Command { closed } => {
                 if entry.index <= self.applied {
-                    return Some(Step::Passed);
+                    return if self.is_copy(entry.generation, closed, ops) {
+                        Some(Step::Passed)
+                    } else {
+                        None
+                    };
                 }
                 if entry.generation != self.generation || entry.index != self.applied + 1 {
                     return None;
@@ -88,6 +92,12 @@ impl Range {
                 Some(Step::Applied)
             }
         }
+    }
+
+    /// Whether a command at an applied index may be a copy of an applied one.
+    fn is_copy(&self, generation: u64, closed: Option<Timestamp>, ops: &[Op]) -> bool {
+        let has_newer = ops.iter().any(|op| op.kind.commits() && op.time > self.high);
+        generation != self.generation || (closed.is_none_or(|closed| closed <= self.closed) && !has_newer)
     }
 
     fn apply_op(&mut self, batch: &[u8], op: &Op, txn: usize, txns: &mut Txns) -> Option<()> {
@@ -218,6 +228,18 @@ mod tests {
     fn a_command_that_was_applied_is_passed_over() {
         let entry = Entry { range_id: 7, generation: 9, index: 10, what: What::Command { closed: None } };
         assert_eq!(range().apply(b"", &entry, &[], &[], &mut txns()), Some(Step::Passed));
+    }
+
+    #[test]
+    fn a_command_that_is_no_copy_of_an_applied_one_is_left_to_python() {
+        let again = |closed, ops: &[Op]| {
+            let entry = Entry { range_id: 7, generation: 3, index: 10, what: What::Command { closed } };
+            let mut range = Range { high: (8, 0), ..range() };
+            range.apply(b"b", &entry, ops, &vec![0; ops.len()], &mut txns())
+        };
+        assert_eq!(again(Some((5, 0)), &[op(Kind::WriteValue, 8)]), Some(Step::Passed));
+        assert_eq!(again(Some((6, 0)), &[]), None);
+        assert_eq!(again(None, &[op(Kind::WriteValue, 9)]), None);
     }
 
     fn beat(range: &mut Range, generation: u64, wall: i64, covers: u64) -> Option<Step> {

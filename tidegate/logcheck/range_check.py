@@ -224,12 +224,17 @@ class RangeCheck:
         if self._head is None:
             return False
         if isinstance(entry, Snapshot):
-            return self._passes_over(entry) or self._is_copied(entry, stood.digest)
+            passed_over = self._passes_over(entry)
+            if passed_over and entry.generation == self._generation and not self._ended:
+                self._require_closed(f"a snapshot at index {entry.raft_index}", entry.closed)
+            return passed_over or self._is_copied(entry, stood.digest)
         if isinstance(entry, Command):
             if entry.raft_index > self._applied:
                 return False
             same = not self._commands.differs(entry.raft_index, stood.digest, self._applied)
             self._require(same, Rule.COPY, f"index {entry.raft_index} comes again with other content")
+            if entry.generation == self._generation:
+                self._require_closed(f"index {entry.raft_index}", entry.closed)
             return True
         if self._triggered or self._chunks:
             return False
@@ -239,6 +244,15 @@ class RangeCheck:
         if isinstance(entry, ScanChunk):
             return entry.raft_index < self._applied
         return isinstance(entry, RangeEnd) and self._ended and entry.last_index == self._applied
+
+    def _require_closed(self, what: str, again: Timestamp | None) -> None:
+        """Require of an entry that comes again that the range has closed what it closes."""
+        if again is not None and again > self._closed:
+            self._report(
+                Rule.COPY,
+                f"{what} comes again and closes {again}, above {self._closed}: the store began anew, or was "
+                "restored, and goes on in the log of its former self",
+            )
 
     def _check(self, stood: Stood) -> None:
         entry, self._place = stood.entry, stood.place

@@ -71,6 +71,7 @@ def apply_entry(
         return []
     if isinstance(entry, Command):
         if entry.raft_index <= state.applied and state.status is RangeStatus.LIVE:
+            _require_copy(state, entry)
             return []
         _require_followable(state, entry.generation, "a command")
         return _take_command(state, entry, horizon, record_ms)
@@ -81,6 +82,28 @@ def apply_entry(
         return []
     _take_end(state, entry)
     return []
+
+
+def _require_copy(state: RangeState, command: Command) -> None:
+    """Raise ``ForbiddenOp`` for a command at an applied index that cannot be a copy of an applied one.
+
+    A copy closes nothing above what the range has closed, and has no version above its newest one. Where a
+    store that began anew, or was restored, goes on in the log of its former self, the next heartbeat would
+    cover the versions of such commands, and nobody has taken them.
+    """
+    if command.generation != state.generation:
+        return
+    again = f"index {command.raft_index} was applied already, up to {state.applied}, and comes again"
+    mend = "the store began anew, or was restored, and goes on in the log of its former self"
+    if command.closed is not None and command.closed > state.resolver.closed:
+        raise ForbiddenOp(
+            f"{again} with the closed timestamp {command.closed}, above {state.resolver.closed}: {mend}"
+        )
+    for op in command.ops or ():
+        if isinstance(op, _COMMITTING) and op.timestamp > state.high:
+            raise ForbiddenOp(
+                f"{again} with a version at {op.timestamp}, above the newest at {state.high}: {mend}"
+            )
 
 
 def _require_followable(state: RangeState, generation: Generation, what: str) -> None:

@@ -63,6 +63,7 @@ def begins_again(state: RangeState, head: Snapshot) -> bool:
 def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
     """Take the next chunk of a snapshot. Raises ``RangeError`` for one that cannot be followed."""
     if passes_over(state, chunk):
+        _require_old(state, chunk)
         state.gc_threshold = max(state.gc_threshold, chunk.gc_threshold)
         return
     if chunk.chunk == 0 and (state.status is RangeStatus.QUARANTINED or begins_again(state, chunk)):
@@ -76,6 +77,20 @@ def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
     if len(state.chunks) == chunk.chunks:
         chunks, state.chunks = state.chunks, []
         _take_snapshot(state, chunks)
+
+
+def _require_old(state: RangeState, chunk: Snapshot) -> None:
+    """Raise ``GenerationError`` for a snapshot below the applied index that closes above the range.
+
+    The live range had closed all that stands in such a snapshot, unless the store began anew.
+    """
+    of_now = state.status is RangeStatus.LIVE and chunk.generation == state.generation
+    if of_now and chunk.raft_index < state.applied and chunk.closed > state.resolver.closed:
+        raise GenerationError(
+            f"a snapshot at index {chunk.raft_index}, below the applied index {state.applied}, closes "
+            f"{chunk.closed}, above {state.resolver.closed}: the store began anew, or was restored, and goes "
+            "on in the log of its former self"
+        )
 
 
 def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:

@@ -227,6 +227,26 @@ def test_a_snapshot_that_begins_again_with_other_content_is_told() -> None:
     assert [breach.place for breach in breaches if breach.rule is Rule.COPY] == [BreachPlace(0, 2)]
 
 
+def test_a_store_that_began_anew_in_the_log_of_its_former_self_is_told() -> None:
+    """Also where its indexes are those of entries that the check has forgotten the content of."""
+    table, log = HandTable.of(104, "t", "id INT, v STRING"), HandLog(1)
+    log.describe(table)
+    former = log.open_range(7, table.span)
+    for number in range(1, 200):
+        former.apply(table.put(number, number, "old"), close=number - 0.5)
+    begun, anew = len(log.partitions[0]), HandRange(log, RangeId(7), table.span)
+    log.wait_for(at(300))
+    anew.snapshot(reason=SnapshotReason.INITIAL, close=300)
+    anew.apply(table.put(301, 1, "new"), close=300.5)
+    records = [
+        CheckedRecord(BreachPlace(0, each.offset), each.key, each.value, each.timestamp)
+        for each in log.partitions[0]
+    ]
+    breaches = check_log(records, LogOptions(1))
+    told = [breach.place for breach in breaches if "the store began anew" in breach.sentence]
+    assert told == [BreachPlace(0, begun), BreachPlace(0, begun + 1)]
+
+
 # ---- planted breaches
 
 

@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from tests.hand_log import at, closed
-from tidegate.errors import MalformedEntry, RangeError
-from tidegate.hlc import Timestamp
+from tidegate.errors import ForbiddenOp, MalformedEntry, RangeError
+from tidegate.hlc import ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import Command, Generation, RaftIndex, RangeId, Snapshot, Trigger, WriteValue
 from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_state import RangeState
@@ -75,3 +75,52 @@ def test_a_command_is_measured_by_its_own_versions() -> None:
     state.high = _FAR
     (version,) = apply_entry(state, _command(state, _write(at(4))), _Horizon(), 7)
     assert (version.timestamp, state.applied, state.high) == (at(4), 11, _FAR)
+
+
+_APPLIED: Final = (_write(at(4)), _write(at(6)))
+
+
+@pytest.mark.parametrize(
+    ("generation", "ops", "closes"),
+    [
+        (1, _APPLIED, closed(3)),
+        (1, (), None),
+        (1, (_write(at(2)),), closed(5)),
+        (0, (_write(at(90)),), closed(90)),
+    ],
+    ids=["the same", "nothing", "an older one, behind others that closed more", "a generation that is over"],
+)
+def test_a_command_that_comes_again_does_nothing(
+    generation: int, ops: Sequence[WriteValue], closes: ClosedTimestamp | None
+) -> None:
+    state = _applied()
+    before = {name: getattr(state, name) for name in _COUNTED}
+    entry = Command(state.range_id, Generation(generation), RaftIndex(11), tuple(ops), closes)
+    assert apply_entry(state, entry) == []
+    assert {name: getattr(state, name) for name in _COUNTED} == before
+
+
+@pytest.mark.parametrize(
+    ("ops", "closes", "why"),
+    [
+        ((), closed(5.5), "with the closed timestamp"),
+        ((_write(at(7)),), None, "with a version at"),
+        ((_write(at(4)), _write(at(7))), closed(3), "with a version at"),
+    ],
+    ids=["closes more", "a newer version", "a newer version among others"],
+)
+def test_a_command_of_a_store_that_began_anew_is_no_copy(
+    ops: Sequence[WriteValue], closes: ClosedTimestamp | None, why: str
+) -> None:
+    """The next heartbeat would be a marker over its versions, which nobody has taken."""
+    state = _applied()
+    with pytest.raises(ForbiddenOp, match=f"{why} .*the store began anew"):
+        apply_entry(state, Command(state.range_id, Generation(1), RaftIndex(11), tuple(ops), closes))
+
+
+def _applied() -> RangeState:
+    """A range that has applied two commands: second 6 is its newest version, second 5 is closed."""
+    state = _live()
+    apply_entry(state, _command(state, *_APPLIED))
+    apply_entry(state, Command(state.range_id, Generation(1), RaftIndex(12), (), closed(5)))
+    return state

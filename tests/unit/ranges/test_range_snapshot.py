@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.hand_log import at, closed, txn
-from tidegate.errors import RangeError
+from tidegate.errors import GenerationError, RangeError
 from tidegate.hlc import ZERO, ZERO_CLOSED
 from tidegate.raftlog.entry import (
     Command,
@@ -95,3 +95,20 @@ def test_a_snapshot_that_breaks_in_its_intents_changes_nothing(chunks: int) -> N
         take_snapshot_chunk(state, heads[-1]._replace(intents=undated))
     assert {name: getattr(state, name) for name in kept} == before
     assert state.chunks == []
+
+
+def test_a_snapshot_of_a_store_that_began_anew_is_not_an_old_one() -> None:
+    """An old one closes no more than the range has closed since."""
+    state = RangeState(RangeId(7))
+    first = Snapshot(RangeId(7), Generation(1), RaftIndex(10), _LEFT, closed(1), at(1), at(0))
+    take_snapshot_chunk(state, first)
+    apply_entry(state, Command(RangeId(7), Generation(1), RaftIndex(11), (), closed(20)))
+    for old in (
+        first,
+        first._replace(closed=closed(20)),
+        first._replace(generation=Generation(0), closed=closed(90)),
+    ):
+        take_snapshot_chunk(state, old)
+    assert (state.applied, state.resolver.closed) == (11, closed(20))
+    with pytest.raises(GenerationError, match="the store began anew"):
+        take_snapshot_chunk(state, first._replace(closed=closed(21)))
