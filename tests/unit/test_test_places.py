@@ -67,7 +67,7 @@ SUBJECTS: Final = {
     """,
     "a range and its feeds in CockroachDB's model beside those of a worker": "rangefeed/two_kinds",
     "a whole step of a partition: what comes out of rows and when a checkpoint may speak of them": """
-        processor/feeds/unwanted_versions processor/previous processor/promise
+        processor/busy_backlogs processor/feeds/unwanted_versions processor/previous processor/promise
         processor/spilled_transactions processor/stores_that_begin_anew
         processor/tables_that_are_renamed processor/tables_that_go
         processor/tenants

@@ -140,12 +140,12 @@ class PartitionProcessor:
         return self._step_up_to(_NO_LIMIT, records, end)
 
     def step_some(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
-        """Apply as many of the records as make about ``RowLimits.step_bytes`` of rows: one at least.
+        """Apply as many of the records as make about ``RowLimits.step_bytes`` of rows.
 
         ``taken`` of the result says how many. The others are to be given to the next step, with the same
-        ``end``. Backlogs are applied as far as there is room for their rows. A chunk of a scan may be taken
-        in parts, by several steps: it is not counted in ``taken`` before the last of them. Raises as ``step``
-        does.
+        ``end``. Backlogs are applied as far as there is room for their rows. No record is taken where
+        backlogs come first: those that can be applied have grown. A chunk of a scan may be taken in parts, by
+        several steps: it is not counted in ``taken`` before the last of them. Raises as ``step`` does.
         """
         return self._step_up_to(self._state.row_limits.step_bytes, records, end)
 
@@ -156,6 +156,8 @@ class PartitionProcessor:
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
         self._step.look_at_feeds()
+        if row_bytes < _NO_LIMIT and self._ranges.backlogs_come_first:
+            records, end = (), None
         due = [record for record in records if self._state.counts(record)]
         result, pace, sizes, taken = StepResult(None), self._state.pace, sizes_before(due), 0
         while taken < len(due) and result.row_bytes < row_bytes:

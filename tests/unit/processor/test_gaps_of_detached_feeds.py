@@ -12,14 +12,16 @@ from tests.hand_log import HandLog, HandRange, at
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.stuck_feed import MIDDLE, STUCK, WATCHED, Stuck, kv, scans, times
+from tidegate.changefeed.definition.feed import FeedEpoch
 from tidegate.changefeed.definition.options import InitialScan
+from tidegate.changefeed.lifecycle.control import Register
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import ExchangeRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason, Trigger
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, Lag, told_name, told_of
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
@@ -57,6 +59,31 @@ def test_a_hand_off_that_is_not_committed_tells_what_a_detached_feed_lacks() -> 
     assert isinstance(hand_off, HandOff)
     assert hand_off.lags == (Lag(STUCK, (Gap(WATCHED, at(2)),)),)
     assert [promise.lags for promise in parent.promises] == [hand_off.lags], "what is claimed later"
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_child_is_told_of_a_gap_by_the_name_of_the_feeds_epoch(epoch: int) -> None:
+    """By another name it would take the gap for none, and markers would cover the missing row."""
+    log = HandLog(3)
+    log.describe(PLAIN)
+    parent = log.open_range(3, PLAIN.span)
+    driven = Driven(PartitionProcessor(0, 3, _DETACHABLE))
+    message = activation([PLAIN.descriptor], start=at(0.5), feed_id="stuck")
+    definition = replace(message.definition, epoch=FeedEpoch(epoch))
+    driven.control(Register(definition), replace(message, definition=definition))
+    parent.apply(PLAIN.put(1, 150, "one"), close=2)
+    driven.processor.committed(driven.step(log.partitions[0]).serial)
+    read = len(log.partitions[0])
+    parent.apply(PLAIN.put(3, 150, "three"), close=4)
+    driven.note(driven.processor.detach(STUCK, [driven.step(log.partitions[0][read:])]))
+    read = len(log.partitions[0])
+    parent.split(MIDDLE, 4, close=5)
+    driven.step(log.partitions[0][read:])
+    (state,) = driven.processor._ranges
+    claim = Claim(RangeId(4), RangeId(3), state.applied, Span(MIDDLE, WATCHED.end))
+    (hand_off,) = driven.processor.exchange([ExchangeRecord(Offset(0), claim)]).exchanges
+    assert isinstance(hand_off, HandOff)
+    assert told_of(told_name("stuck", epoch), hand_off.lags) == (Gap(WATCHED, at(2)),)
 
 
 def test_what_a_healing_range_was_scanned_for_is_lacking_though_the_range_has_no_keys_yet() -> None:

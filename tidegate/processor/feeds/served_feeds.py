@@ -1,4 +1,4 @@
-"""Finds the feeds that ranges name in promises and hand-offs: those that can miss versions, by their keys."""
+"""Finds the feeds that ranges name in promises and hand-offs, by their keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _SPANS_MAX: Final = 10_000
 
 
 class ServedFeeds:
-    """The feeds of ``active`` that can miss versions, by span.
+    """The feeds of ``active`` that can miss versions, by span, and those in a later epoch.
 
-    An answer is kept, since most spans are asked for again.
+    A feed that cannot miss versions may still have gaps where it was detached. A range knows it by its id
+    then, and tells of it by the name of its epoch. An answer is kept, since most spans are asked for again.
     """
 
     def __init__(self, active: Iterable[PartitionFeed]) -> None:
-        self._feeds = [feed for feed in active if feed.can_lag]
+        self._feeds = [feed for feed in active if feed.can_lag or feed.told_as != feed.id]
         #: The different sets of spans that feeds watch: each is compared once for all its feeds.
         self._watched = dict.fromkeys(feed.spans for feed in self._feeds)
         self._of: dict[Span, tuple[str, ...]] = {}

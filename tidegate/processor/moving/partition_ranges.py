@@ -145,6 +145,11 @@ class PartitionRanges:
         """Whether there are entries that `RangeEntries.drain` would apply."""
         return self._backlogs.ready
 
+    @property
+    def backlogs_come_first(self) -> bool:
+        """Whether ready backlogs are to be applied before more of the log is read."""
+        return self._backlogs.come_first
+
     def settle_lags(self) -> bool:
         """Index the gaps of the ranges that changed in this step.
 

@@ -60,6 +60,8 @@ RangeEntry: TypeAlias = OwnEntry | ScanChunk
 #: The key of a hole in a backlog that a record without a range has made. Its value is the cause, since the
 #: record itself may be long, and would stand in many backlogs. No record of a range has this key.
 _NAMELESS: Final = b""
+#: The most entries of a backlog that are applied before it is another range's turn.
+_TURN: Final = 256
 
 
 class Drained(NamedTuple):
@@ -168,7 +170,9 @@ class RangeEntries:
         That is a change outside the op log, the index of a command, and the claims that a Snapshot tells.
         """
         offset = Offset(record.offset)
-        backlog.append(raw_entry(record), entry)
+        raw = raw_entry(record)
+        backlog.append(raw, entry)
+        self._backlogs.note_put_off(state.range_id, raw.held_bytes)
         if isinstance(entry, Command):
             if entry.trigger is not Trigger.NONE:
                 place = MutationPlace(offset, backlog.span, _closed(state, backlog), is_behind=True)
@@ -302,13 +306,14 @@ class RangeEntries:
     # ---- backlogs that are applied ----
 
     def drain(self, limit: int, log_bytes: int) -> Drained:
-        """Apply up to ``limit`` entries of backlogs, with ``log_bytes`` of values or a little more.
+        """Apply up to ``limit`` entries of ready backlogs, with ``log_bytes`` of values or a little more.
 
-        One is applied at least, if there is any.
+        Their ranges take turns. One entry is applied at least, if there is any.
         """
         entries = size = 0
         while self._backlogs.ready and entries < limit and (size < log_bytes or not entries):
-            more = self._drain_one(self._backlogs.first_ready(), limit - entries, log_bytes - size)
+            turn = min(_TURN, limit - entries)
+            more = self._drain_one(self._backlogs.next_ready(), turn, log_bytes - size)
             entries, size = entries + more.entries, size + more.log_bytes
         return Drained(entries, size)
 
@@ -327,6 +332,7 @@ class RangeEntries:
                 return Drained(taken, size)  # the range waits again; the entry stays in its backlog
             if backlog.queue.first().offset == raw.offset:
                 backlog.take_first()
+                self._backlogs.note_applied(raw.held_bytes)
         if not backlog.queue:
             if state.lags:
                 state.heard_ms = backlog.heard_ms

@@ -11,7 +11,11 @@ from tidegate.ranges.handoff import Claim
 
 
 class Backlogs:
-    """The backlogs of one log partition, by range. A backlog is ready when its range waits for nothing."""
+    """The backlogs of one log partition, by range. A backlog is ready when its range waits for nothing.
+
+    Ready backlogs are applied in turns. They shrink while the log goes on, since twice as many bytes are
+    taken out of them as are put in.
+    """
 
     def __init__(self, queue: QueueFactory | None) -> None:
         self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
@@ -19,6 +23,8 @@ class Backlogs:
         self._ready: dict[RangeId, None] = {}
         #: Claims of snapshots that were left out of backlogs which are dropped by now: still to be sent.
         self._skipped: list[Claim] = []
+        #: The bytes to take out of ready backlogs before more of the log is read.
+        self._owed_bytes = 0
 
     def __contains__(self, range_id: RangeId) -> bool:
         return range_id in self._backlogs
@@ -39,9 +45,28 @@ class Backlogs:
         """Whether any backlog can be applied."""
         return bool(self._ready)
 
-    def first_ready(self) -> RangeId:
-        """Return the range whose backlog is applied next. There must be one."""
-        return next(iter(self._ready))
+    def next_ready(self) -> RangeId:
+        """Return the range whose turn it is to apply of its backlog. There must be one."""
+        range_id = next(iter(self._ready))
+        self._ready[range_id] = self._ready.pop(range_id)
+        return range_id
+
+    @property
+    def come_first(self) -> bool:
+        """Whether ready backlogs are to be applied before more of the log is read.
+
+        Else that of a busy range might grow with each step, for as long as the log is behind.
+        """
+        return bool(self._ready) and self._owed_bytes > 0
+
+    def note_put_off(self, range_id: RangeId, entry_bytes: int) -> None:
+        """Note that an entry of so many bytes was put into a backlog."""
+        if range_id in self._ready:
+            self._owed_bytes += 2 * entry_bytes
+
+    def note_applied(self, entry_bytes: int) -> None:
+        """Note that entries of so many bytes were taken out of a ready backlog."""
+        self._owed_bytes = max(0, self._owed_bytes - entry_bytes)
 
     def hold(self, range_id: RangeId, record: LogRecord) -> Backlog:
         """Return the range's backlog, and take the range out of those that are ready.
