@@ -2,7 +2,7 @@
 
 ``TIDEGATE_HYPOTHESIS=many`` runs every property test on twenty times as many examples, as `make soak` does,
 ``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` on two hundred times as many, and
-``TIDEGATE_HYPOTHESIS=few`` on a fifth, as `make unit` does.
+``TIDEGATE_HYPOTHESIS=some`` on two fifths, as `make test` does, and ``few`` on a fifth, as `make unit` does.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
 from tests.kernel_everywhere import use_kernel_of_environment
+from tests.sampling import sampled
 from tests.shared_broker import PATIENT, BrokerHost, shared_broker
 from tidegate import redaction
 
@@ -38,6 +39,7 @@ from tidegate import redaction
 # about the code. The blob reproduces a failure anywhere with one line.
 _OF_ALL: Final = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("few", _OF_ALL, max_examples=USUAL // 5)
+settings.register_profile("some", _OF_ALL, max_examples=2 * USUAL // 5)
 settings.register_profile("fast", _OF_ALL, max_examples=USUAL)
 settings.register_profile("many", _OF_ALL, max_examples=20 * USUAL)
 settings.register_profile("soak", _OF_ALL, max_examples=200 * USUAL)
@@ -59,6 +61,17 @@ _SLOW_S, _BROKER_S = 20, 3
 _TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make test`."""
+    parser.addoption("--sample", metavar="SEED", help="of tests with many long cases, take some by this seed")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how to have the same cases again."""
+    seed = config.getoption("sample")
+    return f"of long tests some cases alone: the same ones again by `make test SAMPLE={seed}`" if seed else ""
+
+
 @pytest.hookimpl(trylast=True)  # when the tests that are not asked for are gone
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Among several processes the tests are in an order that keeps all of them busy to the end."""
@@ -68,6 +81,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(
                     pytest.mark.skip("it puts a defect into Python's step, which the kernel lacks")
                 )
+    if seed := config.getoption("sample"):
+        items[:], left = sampled(items, seed, _test_of, _share_of)
+        config.hook.pytest_deselected(items=left)
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes > 1:
         items[:] = dealt(items, processes, _kept_together, _seconds)
@@ -111,6 +127,15 @@ def _kept_together(item: pytest.Item) -> Path | str:
     if together is None:
         return item.path
     return str(together.args[0]) if together.args else item.path.parent
+
+
+def _test_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _share_of(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("sampled")
+    return 1 if mark is None else int(mark.args[0])
 
 
 def _seconds(item: pytest.Item) -> float:

@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.campaign import Budget, run
 from tests.fuzz.targets import TARGETS
 
-#: Of `make test`: the same inputs each time. The targets take a minute of processor time together, which is
+#: The same inputs each time. `make test` takes some of the targets. All take a minute of processor time together, which is
 #: thousands of inputs or tens of thousands for each. `make soak` has twenty times as many, others each time.
 SEED: Final = 16
 _SECONDS: Final = 60.0
@@ -27,6 +27,7 @@ def _require_sound(name: str, seed: int, seconds: float) -> None:
     assert not account.findings, "\n".join(map(str, account.findings.values())) + f"\nagain: {again}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_reads_the_bytes_of_others_refuses_them_by_name(name: str) -> None:
     _require_sound(name, SEED, _SECONDS)

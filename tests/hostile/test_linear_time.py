@@ -91,11 +91,13 @@ def _require_linear(
     pytest.fail("; ".join(steep))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", [*growing_rows()], ids=lambda row: row.name)
 def test_a_row_is_read_in_linear_time(row: GrowingRow) -> None:
     _require_linear(lambda size: decoder(row, size))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("feed", ENCODERS)
 @pytest.mark.parametrize("row", [*growing_rows()], ids=lambda row: row.name)
 def test_a_row_is_written_in_linear_time(row: GrowingRow, feed: str) -> None:
@@ -110,6 +112,7 @@ def test_a_row_is_written_in_linear_time(row: GrowingRow, feed: str) -> None:
     _require_linear(make)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in growing_inputs()])
 def test_other_input_is_read_in_linear_time(make: Callable[[int], Work]) -> None:
     _require_linear(make)
@@ -120,17 +123,20 @@ def test_an_output_record_is_read_in_linear_time(make: Callable[[int], Work]) ->
     _require_linear(make)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in CHECKED_LOGS.items()])
 def test_a_log_is_checked_in_linear_time(make: Callable[[int], CheckedLog]) -> None:
     _require_linear(make, _SMALL_LOG, lambda log: log.size)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("log", GROWING_LOGS, ids=lambda log: log.name)
 def test_a_step_is_taken_in_linear_time(log: GrowingLog) -> None:
     """Each run has a processor of its own, which has not taken these records yet."""
     _require_linear_in(log.step, log.small, "records")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("claims", GROWING_CLAIMS, ids=lambda claims: claims.name)
 def test_claims_of_ranges_are_counted_in_linear_time(claims: GrowingClaims) -> None:
     """Frontiers count them in a worker's event loop and in the driver of a query."""

@@ -63,6 +63,7 @@ def _faults(seed: int) -> str:
     return str(Run(draw(seed, PROFILES["fast"]), None, _CALM_S, KernelMode.CHECK).run().faults)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", _PLANTED)
 def test_a_planted_difference_ends_the_worker_that_finds_it(

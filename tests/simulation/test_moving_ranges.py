@@ -416,6 +416,7 @@ def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parking, "claims_told_by", lambda *_: frozenset())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("defect", "troubles", "first"),
     [

@@ -90,6 +90,7 @@ def _levels(frontier: SpanFrontier, span: Span) -> list[tuple[Span, Timestamp]]:
     return [(part, at) for entry, at in frontier.entries() if (part := entry.intersect(span)) is not None]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("troubles", _TROUBLES)
 @pytest.mark.parametrize("seed", [0, 1, _FRESH])
 def test_ranges_that_follow_each_other_hold_nothing_in_whatever_order_they_are_told(

@@ -106,6 +106,7 @@ def _merged_keys_are_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_answer, "_is_about", lambda *_: True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("defect", "seed", "sides"),
     [

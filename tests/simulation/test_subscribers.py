@@ -45,6 +45,7 @@ crashes = st.lists(st.floats(0, 1, exclude_max=True), max_size=3)
 _modes = pytest.mark.parametrize("mode", MODES, ids=["diffs", "ordered", "upsert", "debezium"])
 
 
+@pytest.mark.sampled(2)
 @_modes
 @given(seed=st.integers(0, 2**32), batch=st.sampled_from([1, 7, 50, 10_000]), crash_at=crashes)
 @examples(4)

@@ -111,6 +111,7 @@ def _profile(defect: str) -> tuple[str, str]:
     return "--profile", _PROFILES.get(defect, _PROFILE)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 3 * _RUNS, _RUNS))
 def test_whatever_goes_wrong_the_output_keeps_its_promise(simulations: Simulations, first: int) -> None:
@@ -183,6 +184,7 @@ def test_a_seed_gives_the_same_run_every_time(simulations: Simulations) -> None:
     assert simulations.run("--seed", "1") == (done.returncode, done.stdout + done.stderr)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "defect",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.examples import seeds
 from tests.unit.kernel.gap_histories import GapLockstep
 from tests.unit.kernel.histories import Lockstep, history
 from tests.unit.kernel.log_histories import log_history
@@ -40,6 +41,7 @@ _SCAN_SEEDS: Final = 60
 _TRAPPING_SEEDS: Final = 8
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(_SEEDS))
 def test_random_histories_give_the_same_steps(seed: int) -> None:
     print(f"seed {seed}")
@@ -48,6 +50,7 @@ def test_random_histories_give_the_same_steps(seed: int) -> None:
     assert TRAPS.count == traps
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(_SEEDS))
 def test_random_logs_give_the_same_steps(seed: int) -> None:
     print(f"seed {seed}")
@@ -57,6 +60,7 @@ def test_random_logs_give_the_same_steps(seed: int) -> None:
     assert FOLLOWED.count > followed
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", _GAP_SEEDS)
 def test_random_logs_give_the_same_steps_while_feeds_miss_versions(seed: int) -> None:
     print(f"seed {seed}")
@@ -65,6 +69,7 @@ def test_random_logs_give_the_same_steps_while_feeds_miss_versions(seed: int) ->
     assert TRAPS.count == traps
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("first", range(0, _SCAN_SEEDS, 10))
 def test_scans_of_many_rows_give_the_same_steps(first: int) -> None:
     print(f"seeds {first} to {first + 9}")
@@ -99,7 +104,7 @@ def test_random_histories_give_the_same_steps_where_plans_have_to_be_earned(
         return paid
 
     monkeypatch.setattr(PlanCredit, "pays", noted)
-    for seed in range(10):
+    for seed in seeds(10):
         print(f"seed {seed}")
         Lockstep().run(history(seed))
         Lockstep().run(log_history(seed))
@@ -109,13 +114,13 @@ def test_random_histories_give_the_same_steps_where_plans_have_to_be_earned(
 
 @pytest.mark.long
 def test_checked_logs_find_nothing() -> None:
-    for seed in range(10):
+    for seed in seeds(10):
         Lockstep(KernelMode.CHECK).run(log_history(seed))
 
 
 @pytest.mark.long
 def test_checked_steps_find_nothing_while_feeds_miss_versions() -> None:
-    for seed in range(10):
+    for seed in seeds(10):
         GapLockstep(KernelMode.CHECK).run_seed(seed)
 
 
@@ -192,6 +197,7 @@ def _is_found(run: Callable[[int], None], seeds: int) -> bool:
     return False
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.long
 @pytest.mark.parametrize("stage", PLANTED_IN_ROWS)
 def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,12 +205,14 @@ def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPat
     assert _is_found(lambda seed: Lockstep().run(history(seed)), _SEEDS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", [*PLANTED_IN_DECODING, *PLANTED_IN_LOGS])
 def test_a_difference_planted_in_following_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (PLANTED_IN_DECODING | PLANTED_IN_LOGS)[stage](monkeypatch)
     assert _is_found(lambda seed: Lockstep().run(log_history(seed)), _SEEDS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", PLANTED_AMID_GAPS)
 def test_a_difference_planted_where_feeds_miss_versions_is_found(
     stage: str, monkeypatch: pytest.MonkeyPatch
@@ -213,6 +221,7 @@ def test_a_difference_planted_where_feeds_miss_versions_is_found(
     assert _is_found(lambda seed: GapLockstep().run_seed(seed), _SEEDS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", PLANTED_IN_SCANS)
 def test_a_difference_planted_in_scans_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED_IN_SCANS[stage](monkeypatch)

@@ -48,6 +48,7 @@ def _names(entry: Entry) -> list[bytes]:
     return list(dict.fromkeys(ids))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_records_are_read_as_python_reads_them_or_not_at_all(seed: int) -> None:
     random, instance = Random(seed), _instance()

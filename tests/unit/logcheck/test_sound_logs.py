@@ -384,6 +384,7 @@ _PLANTED: Final[tuple[Callable[[list[WrittenRecord], Random], None], ...]] = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("plant", _PLANTED, ids=lambda plant: plant.__name__.strip("_<>"))
 def test_a_planted_breach_is_found(plant: Callable[[list[WrittenRecord], Random], None], seed: int) -> None:

@@ -127,6 +127,7 @@ def _require_parts(results: Sequence[StepResult], rows: int) -> None:
     assert sum(len(each) for result in results for each in result.outputs.values()) == rows
 
 
+@pytest.mark.sampled(4)
 @_ENGINES
 @pytest.mark.parametrize("scan", [InitialScan.YES, InitialScan.NO])
 def test_rows_of_a_scan_come_in_several_steps(scan: InitialScan, mode: KernelMode) -> None:

@@ -61,6 +61,7 @@ def _incidents(driven: Driven) -> list[Incident]:
     return [incident for result in driven.results for incident in result.incidents]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.python_step
 @pytest.mark.parametrize("batch", [1, 3, 1_000])
 @pytest.mark.parametrize("breaking", [broken_by_records, broken_at_the_end])

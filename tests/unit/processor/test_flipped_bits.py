@@ -74,6 +74,7 @@ def test_a_state_with_any_one_bit_flipped_is_refused(name: str, most: int | None
             print(f"seed {_SEED}, taken: {flip}", Driven.restored(flip.of(state)))
 
 
+@pytest.mark.sampled(4)
 @_MOST
 @pytest.mark.parametrize("vouch", [vouched, without_digests], ids=["hostile digests", "no digests"])
 @pytest.mark.parametrize("name", [name for name in STATES if name != "pieces"])

@@ -176,6 +176,7 @@ def test_what_was_written_is_read(topic: str, data: st.DataObject) -> None:
     read(*data.draw(records))
 
 
+@pytest.mark.sampled(2)
 @_BY_TOPIC
 @given(data=st.data())
 @examples(100)

@@ -48,6 +48,7 @@ def _driven(mode: KernelMode) -> Driven:
     return driven
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", [KernelMode.ON, KernelMode.CHECK])
 @pytest.mark.parametrize("each", [7, 40, 110, 300])
 def test_a_batch_with_many_refused_records_is_taken_as_by_python(each: int, mode: KernelMode) -> None:
@@ -62,6 +63,7 @@ def test_a_batch_with_many_refused_records_is_taken_as_by_python(each: int, mode
     assert on.checkpoints == off.checkpoints
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("each", [2, 20, 110, 400, 2_000])
 @pytest.mark.parametrize("bytes_each", [1, 2_000])
 def test_the_kernel_reads_a_small_multiple_of_a_batch(

@@ -118,6 +118,7 @@ def _by_feed(driven: Driven) -> dict[FeedId, list[OutputRecord]]:
     return found
 
 
+@pytest.mark.sampled(4)
 @_ENGINES
 @pytest.mark.parametrize("options", _OPTIONS)
 def test_rows_that_are_far_longer_than_the_log_make_steps_shorter(
@@ -187,6 +188,7 @@ def test_a_step_that_ends_amid_a_batch_is_not_at_the_batchs_end(
     assert driven.processor.next_offset == len(log) + 3
 
 
+@pytest.mark.sampled(4)
 @_ENGINES
 @pytest.mark.parametrize("first", [1, 2_000])
 def test_a_backlog_of_long_rows_is_applied_in_several_steps(
@@ -235,6 +237,7 @@ def test_what_rows_have_is_counted_about_as_it_is(options: FeedOptions, mode: Ke
         assert 0.9 * size < result.row_bytes < 1.1 * size
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", [KernelMode.OFF, KernelMode.ON])
 @pytest.mark.parametrize("make", [history, log_history])
 @pytest.mark.parametrize("seed", range(8))
@@ -294,6 +297,7 @@ def test_a_feed_fails_alone_for_which_one_entry_makes_too_many_bytes(mode: Kerne
     assert [feed.feed_id for feed in driven.processor.full_checkpoint().feeds] == [_NARROW_FEED]
 
 
+@pytest.mark.sampled(4)
 @_ENGINES
 @pytest.mark.parametrize("size", [1, 40])
 def test_a_feed_fails_at_the_same_row_however_the_log_is_cut(size: int, mode: KernelMode) -> None:
@@ -433,6 +437,7 @@ def _older_version() -> tuple[HandTable, HandTable, FeedOptions, list[Datum]]:
     return _WIDE, newest, FeedOptions(), [None] * _COLUMNS
 
 
+@pytest.mark.sampled(4)
 @_ENGINES
 @pytest.mark.parametrize(
     "case",

@@ -42,6 +42,7 @@ def test_rows_and_records_that_the_kernel_followed_are_counted() -> None:
     assert sum(each.rows for each in all_of) > 100
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", list(PLANTED_IN_LOGS)[::4])
 def test_a_difference_is_found_and_shown(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [step_of(seed, 0.2) for seed in range(12)]

@@ -238,6 +238,7 @@ def _version_that_a_scan_should_have_told() -> list[WrittenRecord]:
     return _inserted(number + 1, late, chunk.range_id)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("mutate", "rule"),

@@ -46,6 +46,7 @@ def _driven(seed: int) -> DrivenSim:
     return driven
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_snapshots_tell_the_last_mutation_through_splits_merges_and_holes(seed: int) -> None:
     driven = _driven(seed)

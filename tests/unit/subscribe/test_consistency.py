@@ -65,6 +65,7 @@ def require_true_states(history: TopicHistory, target: Target) -> None:
         assert rows == by_value(history.rows_at(frontier))
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)
@@ -81,6 +82,7 @@ def test_every_state_is_the_table_as_of_its_frontier(
     assert target.snapshots == 1
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)
@@ -96,6 +98,7 @@ def test_a_resume_loses_and_repeats_nothing(
     )
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)
@@ -121,6 +124,7 @@ def test_rows_that_do_not_fit_into_memory_change_nothing(
     assert target.rows == consume(history, plan, tells_before=tells_before).rows
 
 
+@pytest.mark.sampled(4)
 @ALL_MODES
 @SOURCES
 @pytest.mark.parametrize("query", ["accounts", "(SELECT note AS n, id FROM accounts WHERE balance > 1)"])
@@ -164,6 +168,7 @@ def test_a_snapshot_in_chunks_is_the_same_snapshot(
     assert target.snapshots == whole.snapshots
 
 
+@pytest.mark.sampled(4)
 @SOURCES
 @pytest.mark.parametrize("mode", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
 @examples(25)
@@ -190,6 +195,7 @@ def test_a_process_that_dies_between_chunks_has_stored_nothing(
     assert target.frontiers[-1] == END.next()
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)
@@ -212,6 +218,7 @@ def test_a_bounded_subscription_ends_at_its_bound(
     assert target.rows == consume(history, plan, tells_before=tells_before).rows
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)
@@ -244,6 +251,7 @@ def test_whoever_holds_the_table_needs_no_snapshot_in_any_mode(
         assert target.frontiers[-1] == (END.next() if up_to is None else up_to)
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)
@@ -320,6 +328,7 @@ def test_dialects_differ_in_order_alone(history: TopicHistory, as_of: Timestamp)
         assert signs == sorted(signs)
 
 
+@pytest.mark.sampled(4)
 @SOURCES
 @pytest.mark.parametrize("envelope", ["", "ENVELOPE UPSERT (KEY (id))", "ENVELOPE DEBEZIUM (KEY (id))"])
 @examples(25)
@@ -349,6 +358,7 @@ def test_a_table_and_a_query_of_all_of_it_give_the_same_rows(
     assert short.states == long.states
 
 
+@pytest.mark.sampled(2)
 @ALL_MODES
 @SOURCES
 @examples(25)

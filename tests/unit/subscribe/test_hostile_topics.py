@@ -86,6 +86,7 @@ def require_true(found: Target, history: TopicHistory) -> None:
         assert rows == sorted(history.rows_at(frontier), key=values_key)
 
 
+@pytest.mark.sampled(2)
 @STATEMENTS
 @SOURCES
 @given(history=topic_histories(), as_of=times(), seed=seeds)
@@ -99,6 +100,7 @@ def _one_row() -> TopicHistory:
     return TopicHistory((), (FeedPartition("accounts", 0),), ())
 
 
+@pytest.mark.sampled(4)
 @STATEMENTS
 @SOURCES
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:60])
@@ -163,6 +165,7 @@ def test_a_version_that_comes_again_with_another_value_ends_it(
     assert isinstance(read(history, "SUBSCRIBE accounts", as_of, tells_before), RepeatDiffers)
 
 
+@pytest.mark.sampled(2)
 @STATEMENTS
 @SOURCES
 @given(

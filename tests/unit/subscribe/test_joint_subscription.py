@@ -78,6 +78,7 @@ _ONE_WHOLE = MODES | {"a": "WITHIN TIMESTAMP ORDER BY balance, mz_diff"}
 _ONE_SUMMED = MODES | {"b": "ENVELOPE UPSERT (KEY (note))"}
 
 
+@pytest.mark.sampled(4)
 @SOURCES
 @pytest.mark.parametrize("modes", [MODES, _ONE_WHOLE, _ONE_SUMMED], ids=["chunks", "one whole", "one summed"])
 @given(

@@ -57,6 +57,7 @@ def read_back(version: Row, at: Timestamp, options: FeedOptions) -> RowRecord:
     return record
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", FORMS, ids=form_name)
 @given(at=timestamps, scan=timestamps)
 def test_updated_is_the_time_of_the_scan_and_mvcc_timestamp_the_rows_own(

@@ -467,6 +467,7 @@ def test_a_snapshot_in_chunks_comes_again_unless_its_last_token_is_stored(feed: 
         assert change.rows == ((Timestamp(10), -1, 2, 2, "n" * 100),)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -217,6 +217,7 @@ def _quarantined(driven: Driven) -> object:
     return sorted(driven.processor.status().quarantined, key=repr)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("first", range(0, _SEEDS, 10))
 def test_random_histories_give_the_steps_of_the_straightforward_model(first: int) -> None:
     print(f"seeds {first} to {first + 9}")

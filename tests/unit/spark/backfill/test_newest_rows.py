@@ -42,6 +42,7 @@ from tidegate.spark.changefeed.row_producer import SinkStalled
 from tidegate.spark.platform.faults import read_fault
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("options", [SCAN, replace(SCAN, diff=True)], ids=["rows", "diff"])

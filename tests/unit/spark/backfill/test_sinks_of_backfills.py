@@ -158,6 +158,7 @@ def _run_many(seeds: int, directory: Path, monkeypatch: pytest.MonkeyPatch) -> N
             FromCursor(seed, directory / str(seed), patch).run()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_scan_ends_with_all_rows_on_the_stored_cluster_or_with_a_sentence(
     seed: int, monkeypatch: pytest.MonkeyPatch

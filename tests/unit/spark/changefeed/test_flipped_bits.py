@@ -45,6 +45,7 @@ def _write_state(root: Path) -> None:
     _files(root).write("1", "0", {(StateTable.RANGES, b"a"): b"later"})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("path", "write", "read", "expected"),
     [

@@ -89,6 +89,7 @@ def test_the_files_of_a_version_that_kept_them_all_are_removed_some_at_a_time(
     assert len(numbers) < 70
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(6))
 def test_both_kept_states_are_whole_after_every_round(
     tmp_path: Path, records: list[Record], few_deltas: None, seed: int, monkeypatch: pytest.MonkeyPatch

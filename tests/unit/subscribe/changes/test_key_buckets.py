@@ -31,6 +31,7 @@ def rows_of(partition: int, rows: list[tuple[int, int, bytes | None]], first_off
     return rows_of_chunks([(FeedPartition("t", partition), chunk)])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keys", [3, 300])
 @pytest.mark.parametrize("chunk_rows", [0, 8, 100, 10_000])
 def test_each_key_has_its_newest_row_once(keys: int, chunk_rows: int) -> None:

@@ -161,6 +161,7 @@ def replace_key(version: Row, *key: Any) -> Row:
     return version._replace(key=key)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", FEEDS, ids=["wrapped", "diff", "enriched", "with schema"])
 @pytest.mark.parametrize(("number", "key", "shown"), DECIMALS)
 def test_a_deleted_row_is_gone(options: FeedOptions, number: str, key: str, shown: str) -> None:

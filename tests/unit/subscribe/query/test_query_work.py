@@ -52,6 +52,7 @@ def shown(
     return len(selection.apply([Update(Timestamp(1), 1, row) for row in rows], made))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "row"),
     [
@@ -125,6 +126,7 @@ def test_a_query_pauses_between_rows_and_ends_there_when_its_subscription_is_clo
     assert closed.pauses == 3
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "condition",
     [

@@ -106,6 +106,7 @@ without_order = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(2)
 @both_formats
 @ordered
 def test_rows_are_sorted_by_the_type(

@@ -183,6 +183,7 @@ def changes(draw: st.DrawFn) -> tuple[TableDescriptor, tuple[Any, ...], tuple[An
     return table, before, tuple(kept)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS)
 @given(change=changes())
 def test_a_changed_row_comes_back_and_so_does_its_deletion(

@@ -164,6 +164,7 @@ def test_a_driver_knows_the_same(seed: int) -> None:
     assert every.claims.overlaps == ()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_keys_that_several_ranges_have_are_held_as_they_are_without_merging(seed: int) -> None:
     store, every, few = _Store(seed, strays=True), _Driver(), _Driver()

@@ -1,0 +1,33 @@
+"""The cases that a run takes of tests that have many long ones: in each run others, by its seed.
+
+``@pytest.mark.sampled(4)`` above a test means that ``pytest --sample SEED``, as in `make test`, takes one in
+four of its cases. Without the option all of them are taken, as in `make soak`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def sampled(
+    tests: Sequence[T], seed: str, test_of: Callable[[T], Hashable], share_of: Callable[[T], int]
+) -> tuple[list[T], list[T]]:
+    """Return the cases to take, in their order, and the others.
+
+    ``test_of`` gives what the cases of one test have in common, and ``share_of`` in how many cases one is
+    taken. At least one of each test is.
+    """
+    cases: dict[Hashable, list[T]] = {}
+    for test in tests:
+        if share_of(test) > 1:
+            cases.setdefault(test_of(test), []).append(test)
+    left: set[int] = set()
+    for name, each in cases.items():
+        count = -(-len(each) // share_of(each[0]))
+        taken = {id(test) for test in Random(f"{seed} {name}").sample(each, count)}
+        left.update(id(test) for test in each if id(test) not in taken)
+    return [test for test in tests if id(test) not in left], [test for test in tests if id(test) in left]
