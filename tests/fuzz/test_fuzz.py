@@ -11,8 +11,9 @@ import pytest
 from tests.fuzz.campaign import Budget, run
 from tests.fuzz.targets import TARGETS
 
-#: The same inputs each time. `make test` takes some of the targets. All take a minute of processor time together, which is
-#: thousands of inputs or tens of thousands for each. `make soak` has twenty times as many, others each time.
+#: The same inputs each time, thousands or tens of thousands for a target. All targets take a minute of
+#: processor time together; `make test` takes some of them. `make soak` has twenty times as many, others each
+#: time.
 SEED: Final = 16
 _SECONDS: Final = 60.0
 _SOAK_SECONDS: Final = 1_200.0
