@@ -17,6 +17,7 @@ W5 leave behind. W7 does what the head says.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from pyarrow import fs
 
 from tidegate.changefeed.definition.options import Format
 from tidegate.client.kafka.cluster import Bounds
+from tidegate.client.kafka.settled_bounds import settled_bounds
 from tidegate.client.subscribe.feed_term import FeedTerm
 from tidegate.errors import InputError, StateError, TopologyError
 from tidegate.hlc import Timestamp
@@ -113,7 +115,10 @@ class PassReport:
 
 
 class Loader:
-    """Loads output topics into the directory ``root``, a URI. ``at_step`` is called before each step."""
+    """Loads output topics into the directory ``root``, a URI.
+
+    ``at_step`` is called before each step, and ``wait`` with seconds that have to pass.
+    """
 
     def __init__(
         self,
@@ -124,6 +129,7 @@ class Loader:
         delta: DeltaTables | None = None,
         records: int = 0,
         at_step: Callable[[str], object] = lambda _: None,
+        wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self._source = source
         self._run_tasks = run_tasks
@@ -132,6 +138,7 @@ class Loader:
         self._delta = delta
         self._records = records
         self._at_step = at_step
+        self._wait = wait
         filesystem, path = opened_by_arrow(root)
         self._manifest = Manifest(filesystem, path)
         self._head: ManifestHead | None = None
@@ -155,7 +162,8 @@ class Loader:
         sources = self._source.tables()
         _require_same(head, sources)
         _require_owned(head, sources)
-        bounds = self._source.bounds(sources)
+        read_to = {place: position.read_to for place, position in head.positions.items()}
+        bounds = settled_bounds(lambda: self._source.bounds(sources), read_to, self._wait)
         tables, answers = self._run(head, sources, bounds)
         self._at_step("W4")
         now = self._source.tables()
@@ -268,6 +276,14 @@ class Loader:
                 f" {position.offset} on were not loaded yet: the tables would lack rows. They stay as they"
                 f" are, closed at {head.closed}. Begin a new load in another directory, from a new feed with"
                 " an initial scan, and give its topics a longer retention."
+            )
+        if bounds.end < position.read_to:
+            raise TopologyError(
+                f"{place} ends at offset {bounds.end}, and was read to {position.read_to}: the topic was cut,"
+                " as by a new leader that lacked its last records. The tables may have rows that it has lost,"
+                " and other rows may get the offsets that were read. The tables stay as they are, closed at"
+                f" {Timestamp(head.closed)}. Begin a new load in another directory, from a new feed with an"
+                " initial scan."
             )
         if source.complete:  # nothing more comes, so the topic counts as if a marker stood at its end
             promised = Timestamp(head.buckets.of(source.start))

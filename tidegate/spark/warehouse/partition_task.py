@@ -60,15 +60,17 @@ class LoadTask:
 class PartitionAnswer:
     """The result of a task. It has read to below ``read_to``, and ``more`` says that this is not the end.
 
-    ``closed`` is the last bucket that the partition's own markers close, and ``files`` are those of buckets
-    up to it. ``first_offsets`` has the offset of the first row of each bucket that is not committed.
-    ``later`` is the marker of a later feed at which the task has stopped, at the offset ``read_to``.
-    ``unknown`` are members of rows for which the table has no column, and ``fault`` is a sentence; with
-    either of them nothing else counts.
+    ``known_to`` is the offset below which this task or earlier passes have read, and ``marker`` is the
+    highest marker below it. ``closed`` is the last bucket that the partition's own markers close, and
+    ``files`` are those of buckets up to it. ``first_offsets`` has the offset of the first row of each bucket
+    that is not committed. ``later`` is the marker of a later feed at which the task has stopped, at the
+    offset ``read_to``. ``unknown`` are members of rows for which the table has no column, and ``fault`` is a
+    sentence; with either of them nothing else counts.
     """
 
     place: TopicPartition
     read_to: int = 0
+    known_to: int = 0
     more: bool = False
     closed: BucketEnd = NO_BUCKET
     marker: Timestamp = ZERO
@@ -82,7 +84,7 @@ class PartitionAnswer:
     def position(self, closed: BucketEnd) -> LoadPosition:
         """Return where to read on from once buckets up to ``closed`` are committed."""
         waiting = [offset for bucket, offset in self.first_offsets if bucket > closed]
-        return LoadPosition(min(waiting, default=self.read_to), self.marker)
+        return LoadPosition(min(waiting, default=self.read_to), self.marker, self.known_to)
 
 
 class _UnknownColumns(Exception):
@@ -127,10 +129,12 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     marker = max(position.marker, rows.marker)
     # An earlier pass may have seen its marker behind the records that this one stopped at. That marker closes
     # nothing yet.
-    closed = max(task.closed, buckets.closed_by(rows.marker if more else marker))
+    closing = marker if read_to >= position.read_to else rows.marker
+    closed = max(task.closed, buckets.closed_by(closing))
     return PartitionAnswer(
         task.place,
         read_to,
+        max(read_to, position.read_to),
         more,
         closed,
         marker,
