@@ -211,10 +211,13 @@ def columns_to_arrays(
 def _values(
     name: str, position: int | None, rows: Sequence[tuple[tuple[Any, ...], Mapping[str, Any] | None]]
 ) -> list[Any]:
-    """Return the values of a column. A deletion has values in the columns of its key only."""
+    """Return the values of a column. A deletion has values in the columns of its key only.
+
+    A row may lack a virtual column of its key, or have NULL there.
+    """
     if position is None:
         return [None if row is None else row.get(name) for _, row in rows]
-    return [key[position] if row is None else row.get(name, key[position]) for key, row in rows]
+    return [key[position] for key, _ in rows]
 
 
 def _form(column: LoadedColumn, record_format: Format) -> ArrowForm:

@@ -7,13 +7,13 @@ is not told of are removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
-from tidegate.errors import InputError
+from tidegate.errors import InputError, UnreadableRow, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets
@@ -112,7 +112,8 @@ def load_partition(task: LoadTask) -> PartitionAnswer:
 def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     position, buckets = task.position, task.buckets
     rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed, task.term)
-    known = frozenset(task.table.columns.names)
+    columns = task.table.columns
+    known = frozenset(columns.names)
     read_to, more = max(position.offset, task.end), False
     records = task.reading.records(task.place, position.offset, task.end)
     for count, record in enumerate(records, start=1):
@@ -122,6 +123,7 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
             break
         if change is not None:
             _require_known(change, known)
+            _require_key(change, columns.key, task.place)
             files.add(change)
         if task.records and count >= task.records and buckets.closed_by(rows.marker) > task.closed:
             read_to, more = record.offset + 1, record.offset + 1 < task.end
@@ -143,6 +145,37 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
         rows.repeats,
         rows.later,
     )
+
+
+def _require_key(change: RowChange, key: Sequence[str], place: TopicPartition) -> None:
+    """Raise ``UnreadableRow`` for a record whose key is not made of the columns in ``key``."""
+    if len(change.key) != len(key):
+        why = f"has a key of {len(change.key)} values, and the table's has {len(key)}: {', '.join(key)}"
+    elif other := _differing(change, key):
+        name, in_key, in_row = other
+        why = f"has {brief(repr(in_key))} in its key for {name}, and {brief(repr(in_row))} in its row"
+    else:
+        return
+    raise UnreadableRow(
+        f"The record at offset {change.offset} of {place} {why}. The primary key was changed, or another feed"
+        " has written to the topic. Begin a new load in another directory, from a new feed with an initial"
+        " scan",
+        place.topic,
+        place.partition,
+        change.offset,
+    )
+
+
+def _differing(change: RowChange, key: Sequence[str]) -> tuple[str, Any, Any] | None:
+    """Return a column that has another value in the key than in the row, with both.
+
+    A virtual column may be NULL in the row.
+    """
+    row = change.row or {}
+    for name, value in zip(key, change.key, strict=True):
+        if row.get(name) not in (None, value):
+            return name, value, row[name]
+    return None
 
 
 def _require_known(change: RowChange, known: frozenset[str]) -> None:
