@@ -78,6 +78,11 @@ class Columns:
         """The names of all columns."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """The names of the columns that are loaded as text."""
+        return frozenset(column.name for column in self.columns if column.type == _TEXT)
+
     def schema(self, record_format: Format) -> pa.Schema:
         """Return the Arrow schema of a table of current rows, without the commit times."""
         return pa.schema([pa.field(column.name, _form(column, record_format)[0]) for column in self.columns])

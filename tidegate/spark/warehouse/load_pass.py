@@ -85,8 +85,13 @@ class LoadSource(Protocol):
     def bounds(self, tables: Sequence[SourceTable]) -> Mapping[TopicPartition, Bounds]:
         """Return where the topics' partitions begin and end now."""
 
-    def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
-        """Return the columns of the topics' rows, as they are known now."""
+    def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> Mapping[str, Columns]:
+        """Return the columns of the topics' rows, as they are known now.
+
+        ``loaded`` are the columns of topics that are loaded already: what is text there stays text. Raises
+        ``InputError`` for rows that do not mean the same since the feed's start, and ``StateError`` for text
+        that was asked for too late.
+        """
 
 
 class DeltaTables(Protocol):
@@ -156,12 +161,14 @@ class Loader:
             return self._pass()
 
     def _pass(self) -> PassReport:
-        head = self._head or self._opened()
+        is_new, head = self._head is None, self._head or self._opened()
         self._head = None  # after a failure the next pass opens the directory again, which repairs it
         self._at_step("W2")
         sources = self._source.tables()
         _require_same(head, sources)
         _require_owned(head, sources)
+        if is_new:
+            self._described(head.tables)
         read_to = {place: position.read_to for place, position in head.positions.items()}
         bounds = settled_bounds(lambda: self._source.bounds(sources), read_to, self._wait)
         tables, answers = self._run(head, sources, bounds)
@@ -219,7 +226,7 @@ class Loader:
     def _begun(self) -> ManifestHead:
         sources = self._source.tables()
         self._manifest.require_unused(changes_directory(source.topic) for source in sources)
-        columns = self._source.columns([source.topic for source in sources])
+        columns = self._source.columns([source.topic for source in sources], {})
         tables = tuple(
             LoadedTable(
                 each.topic, each.topic_id, each.partitions, each.feed, each.format, columns[each.topic]
@@ -236,6 +243,7 @@ class Loader:
         """Read and write the rows (step W3).
 
         If rows have members for which the tables have no column, all of it is done again with those columns.
+        The descriptors are looked at behind the rows, so those of these rows are among them.
         """
         tables = head.tables
         for _ in range(_READ_AGAIN):
@@ -246,19 +254,29 @@ class Loader:
             ]
             self._at_step("W3")
             answers = self._run_tasks(tasks)
+            described = tables
+            if any(answer.files or answer.unknown or answer.fault for answer in answers):
+                described = self._described(tables)
             _require_no_fault(answers)
             unknown = {(answer.place.topic, name) for answer in answers for name in answer.unknown}
             if not unknown:
                 return tables, answers
-            columns = self._source.columns([table.topic for table in tables])
-            tables = tuple(
-                replace(table, columns=table.columns.grown(columns[table.topic], table.topic))
-                for table in tables
-            )
+            tables = described
         topic, name = min(unknown)
         raise InputError(
             f"Rows of {topic} have a member {name}, and no descriptor in the log has a column of that name:"
             " is --topic-prefix that of the store's log?"
+        )
+
+    def _described(self, tables: Sequence[LoadedTable]) -> tuple[LoadedTable, ...]:
+        """Return the tables with the columns that their descriptors have now.
+
+        Raises ``InputError`` for a column or a primary key that is not what it was.
+        """
+        loaded = {table.topic: table.columns for table in tables}
+        columns = self._source.columns(list(loaded), loaded)
+        return tuple(
+            replace(table, columns=table.columns.grown(columns[table.topic], table.topic)) for table in tables
         )
 
     def _task(

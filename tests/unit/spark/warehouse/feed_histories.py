@@ -218,7 +218,7 @@ class HistorySource:
         """See ``LoadSource``."""
         return {place: Bounds(self.lows[place], self.ends[place]) for place in self.history.places}
 
-    def columns(self, topics: Sequence[str]) -> dict[str, Columns]:
+    def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> dict[str, Columns]:
         """See ``LoadSource``."""
         return {topic: self.column_sets[topic] for topic in topics}
 

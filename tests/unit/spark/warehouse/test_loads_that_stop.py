@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from tests.unit.spark.warehouse.feed_histories import Version, history_of
+from tests.unit.spark.warehouse.feed_histories import BUCKETS, COLUMNS, Version, history_of
 from tests.unit.spark.warehouse.hand_loads import (
     A0,
     A1,
@@ -18,8 +20,11 @@ from tests.unit.spark.warehouse.hand_loads import (
     seconds,
     to_now,
 )
-from tidegate.errors import TopologyError
+from tidegate.errors import InputError, TopologyError
 from tidegate.hlc import Timestamp
+from tidegate.spark.warehouse.columns import Columns, LoadedColumn
+from tidegate.spark.warehouse.load_pass import Loader, run_here
+from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.verify import TopicPartition
 
@@ -62,3 +67,41 @@ def test_a_topic_that_was_cut_below_what_was_read_ends_the_load() -> None:
         with pytest.raises(TopologyError, match=r"accounts\[0\] ends at offset 1, and was read to 2: .* cut"):
             plain_loader(root, source).run_pass()
         assert Warehouse(root).closed == seconds(1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (Columns(("name",), COLUMNS.columns), "primary key of accounts was id and is name"),
+        (
+            Columns(("id",), (LoadedColumn("id", "INT8"), LoadedColumn("name", "BYTES"))),
+            "name of accounts was",
+        ),
+    ],
+)
+def test_rows_of_another_key_or_type_are_not_loaded_though_their_columns_are_known(
+    changed: Columns, sentence: str
+) -> None:
+    lines: dict[TopicPartition, list[Version | Timestamp]] = {
+        A0: [account(IN_A0, 0.5), seconds(1), account(IN_A0, 1.5), seconds(2)],
+        A1: [seconds(1), seconds(2)],
+        PETS: [seconds(1), seconds(2)],
+    }
+    history = history_of(lines)
+    source = all_of(history)
+    whole = source.ends
+
+    def altered(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
+        source.column_sets["accounts"] = changed
+        return run_here(tasks)
+
+    with directory() as root:
+        source.ends = {A0: 2, A1: 1, PETS: 1}
+        assert plain_loader(root, source).run_pass().closed == seconds(1).wall
+        source.ends = whole
+        with pytest.raises(InputError, match=sentence):
+            Loader(source, altered, root, BUCKETS).run_pass()
+        with pytest.raises(InputError, match=sentence):
+            plain_loader(root, source).run_pass()
+        assert Warehouse(root).closed == seconds(1)
+        check_closed(root, history)
