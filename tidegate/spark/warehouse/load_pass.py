@@ -39,7 +39,6 @@ from tidegate.spark.warehouse.data_files import changes_directory, remove_unname
 from tidegate.spark.warehouse.manifest import (
     DataFile,
     LoadedTable,
-    LoadPosition,
     Manifest,
     ManifestHead,
     advanced,
@@ -169,15 +168,18 @@ class Loader:
         _require_owned(head, sources)
         if is_new:
             self._described(head.tables)
-        read_to = {place: position.read_to for place, position in head.positions.items()}
+        waiting = {source.topic for source in sources if not _is_loaded(head, source)}
+        read_to = {place: each.read_to for place, each in head.positions.items() if place.topic in waiting}
         bounds = settled_bounds(lambda: self._source.bounds(sources), read_to, self._wait)
         tables, answers = self._run(head, sources, bounds)
         self._at_step("W4")
         now = self._source.tables()
         _require_same(head, now)  # a topic that was created again meanwhile may have been read
         going_on = {source.topic: source for source in now if not source.complete}
-        is_unsure = _is_unsure(head, answers, going_on)
-        closed = _bound(answers, {source.topic for source in sources if source.complete})
+        complete = {source.topic for source in sources if source.complete}
+        has_completed = any(source.complete and source.topic not in complete for source in now)
+        is_unsure = has_completed or _is_unsure(head, answers, going_on)
+        closed = _bound(answers, complete, head.closed)
         if is_unsure or closed <= head.closed:
             self._manifest.require_newest(head)  # what another loader has written is not ours to remove
             self._remove(head)
@@ -240,7 +242,7 @@ class Loader:
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
-        """Read and write the rows (step W3).
+        """Read and write the rows (step W3), but for topics that are loaded to their end.
 
         If rows have members for which the tables have no column, all of it is done again with those columns.
         The descriptors are looked at behind the rows, so those of these rows are among them.
@@ -250,6 +252,7 @@ class Loader:
             tasks = [
                 self._task(head, table, source, place, bounds[place])
                 for table, source in zip(tables, sources, strict=True)
+                if not _is_loaded(head, source)
                 for place in table.places
             ]
             self._at_step("W3")
@@ -317,6 +320,7 @@ class Loader:
             bounds.end,
             records,
             source.term,
+            source.start if source.complete else None,
         )
 
     def _commit(
@@ -328,9 +332,7 @@ class Loader:
         files: Sequence[DataFile],
     ) -> ManifestHead:
         """Commit the bound with its files, bring Delta tables up to it, and tidy up (steps W5 to W8)."""
-        positions: dict[TopicPartition, LoadPosition] = {
-            answer.place: answer.position(closed) for answer in answers
-        }
+        positions = {**head.positions, **{answer.place: answer.position(closed) for answer in answers}}
         self._at_step("W5")
         self._require_files(head, files)
         pages = self._manifest.write_pages(head, files)
@@ -376,13 +378,18 @@ def run_here(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
     return [load_partition(task) for task in tasks]
 
 
-def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
-    """Return the last bucket that every partition has closed.
+def _is_loaded(head: ManifestHead, source: SourceTable) -> bool:
+    """Whether a topic is loaded to its end. What stands on it now may be a later feed's."""
+    return source.complete and head.buckets.of(source.start) <= head.closed
+
+
+def _bound(answers: Sequence[PartitionAnswer], complete: Set[str], before: BucketEnd) -> BucketEnd:
+    """Return the last bucket that every partition has closed; without any ``before``.
 
     Topics on which nothing more comes do not hold back other topics.
     """
     going_on = [answer.closed for answer in answers if answer.place.topic not in complete]
-    return min(going_on) if going_on else max(answer.closed for answer in answers)
+    return min(going_on) if going_on else max((answer.closed for answer in answers), default=before)
 
 
 def _has_stopped(answer: PartitionAnswer, closed: BucketEnd, going_on: Mapping[str, SourceTable]) -> bool:

@@ -41,7 +41,8 @@ class LoadTask:
 
     ``closed`` is the bound of the last commit. The task may stop once it has read ``records`` records, if one
     of them is a marker that closes one bucket more (0: it reads all). It stops at the first marker that is
-    later than ``term``. ``root`` is the URI of the warehouse.
+    later than ``term``, and passes over rows above ``last``, which are a later feed's. ``root`` is the URI of
+    the warehouse.
     """
 
     reading: TopicReading
@@ -54,6 +55,7 @@ class LoadTask:
     end: int
     records: int = 0
     term: FeedTerm = ALONE
+    last: Timestamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def load_partition(task: LoadTask) -> PartitionAnswer:
 
 def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     position, buckets = task.position, task.buckets
-    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed, task.term)
+    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed, task.term, task.last)
     columns = task.table.columns
     known = frozenset(columns.names)
     read_to, more = max(position.offset, task.end), False
