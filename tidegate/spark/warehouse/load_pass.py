@@ -2,17 +2,19 @@
 
     W1  read the head, and commit it once more as the next one, which shuts out any other loader; bring Delta
         tables up to it, and remove what an unfinished pass left
-    W2  ask the feeds how they are, and then the topics where they end
+    W2  ask the feeds how they are, and then the topics where they end; begin Delta tables that are asked for
+        only now
     W3  one task for each partition: data files of the buckets that its own markers close
     W4  ask for the feeds and the topics' ids once more; the bound: the last bucket that every partition has
         closed; if it is no news, nothing is committed
-    W5  see that the files are there; pages: which files the days' buckets have
+    W5  see that the files are there, and that Delta tables can have new columns; pages: which files the days'
+        buckets have
     W6  the head: the commit
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
 
-Only W6 changes what is true: the commit of W1 says the same as the one before it. No head names what W3 and
-W5 leave behind. W7 does what the head says.
+Only W6 changes what is true: the commits of W1 and W2 have the same rows as the one before. No head names
+what W3 and W5 leave behind. W7 does what the head says.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.platform.whole_files import awaited
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns
-from tidegate.spark.warehouse.data_files import changes_directory, remove_unnamed
+from tidegate.spark.warehouse.data_files import changes_directory, current_directory, remove_unnamed
 from tidegate.spark.warehouse.manifest import (
     DataFile,
     LoadedTable,
@@ -95,6 +97,9 @@ class LoadSource(Protocol):
 
 class DeltaTables(Protocol):
     """Tables of another format that follow the manifest."""
+
+    def require(self, head: ManifestHead) -> None:
+        """Raise if the tables cannot follow this head, which is not committed yet."""
 
     def follow(self, head: ManifestHead) -> None:
         """Bring the tables up to the head."""
@@ -168,6 +173,8 @@ class Loader:
         _require_owned(head, sources)
         if is_new:
             self._described(head.tables)
+            if self._delta is not None and not head.delta:
+                head = self._with_delta(head, self._delta)
         waiting = {source.topic for source in sources if not _is_loaded(head, source)}
         read_to = {place: each.read_to for place, each in head.positions.items() if place.topic in waiting}
         bounds = settled_bounds(lambda: self._source.bounds(sources), read_to, self._wait)
@@ -205,13 +212,22 @@ class Loader:
         else:
             self._require_options(head)
             head = replace(head, number=head.number + 1)
-        head = replace(head, delta=self._delta is not None)  # Delta tables may be asked for later on
         self._manifest.commit(head)
-        if self._delta is not None:
+        if self._delta is not None and head.delta:
             self._delta.follow(head)
         self._remove(head)
         self._manifest.remove_pages(head)
         return head
+
+    def _with_delta(self, head: ManifestHead, delta: DeltaTables) -> ManifestHead:
+        """Begin Delta tables of a load that has had none. That is for good, so it is seen before that it can
+        be done.
+        """
+        delta.require(head)
+        begun = replace(head, number=head.number + 1, delta=True)
+        self._manifest.commit(begun)
+        delta.follow(begun)
+        return begun
 
     def _require_options(self, head: ManifestHead) -> None:
         if head.buckets != self._buckets:
@@ -227,7 +243,11 @@ class Loader:
 
     def _begun(self) -> ManifestHead:
         sources = self._source.tables()
-        self._manifest.require_unused(changes_directory(source.topic) for source in sources)
+        self._manifest.require_unused(
+            directory(source.topic)
+            for source in sources
+            for directory in (changes_directory, current_directory)
+        )
         columns = self._source.columns([source.topic for source in sources], {})
         tables = tuple(
             LoadedTable(
@@ -237,7 +257,11 @@ class Loader:
         )
         starts = [self._buckets.of(source.start) for source in sources]
         before = self._buckets.before(min(starts))
-        return ManifestHead(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables)
+        delta = self._delta is not None
+        head = ManifestHead(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables, delta)
+        if self._delta is not None:
+            self._delta.require(head)
+        return head
 
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
@@ -334,6 +358,8 @@ class Loader:
         """Commit the bound with its files, bring Delta tables up to it, and tidy up (steps W5 to W8)."""
         positions = {**head.positions, **{answer.place: answer.position(closed) for answer in answers}}
         self._at_step("W5")
+        if self._delta is not None and tables != head.tables:
+            self._delta.require(replace(head, tables=tuple(tables)))
         self._require_files(head, files)
         pages = self._manifest.write_pages(head, files)
         self._at_step("W6")

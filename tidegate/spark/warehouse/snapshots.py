@@ -18,10 +18,9 @@ from tidegate.hlc import Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED
-from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
+from tidegate.spark.warehouse.data_files import changes_directory, changes_schema, current_directory
 from tidegate.spark.warehouse.delta_tables import (
     closed_by_version,
-    current_directory,
     current_schema,
     fitted,
     newest_rows,

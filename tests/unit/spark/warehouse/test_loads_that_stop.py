@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 
 import pytest
+from deltalake import DeltaTable, Schema
 
-from tests.unit.spark.warehouse.feed_histories import BUCKETS, COLUMNS, Version, history_of
+from tests.unit.spark.warehouse.feed_histories import (
+    BUCKETS,
+    COLUMNS,
+    TOPICS,
+    HistorySource,
+    Version,
+    history_of,
+)
 from tests.unit.spark.warehouse.hand_loads import (
     A0,
     A1,
@@ -14,19 +24,23 @@ from tests.unit.spark.warehouse.hand_loads import (
     PETS,
     account,
     all_of,
+    below,
     check_closed,
     directory,
     plain_loader,
     seconds,
     to_now,
 )
-from tidegate.errors import InputError, TopologyError
+from tidegate.changefeed.definition.options import Format
+from tidegate.errors import InputError, StateError, TopologyError
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
+from tidegate.spark.warehouse.delta_tables import DeltaFollowers, current_schema
 from tidegate.spark.warehouse.load_pass import Loader, run_here
+from tidegate.spark.warehouse.manifest import LoadedTable
 from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
-from tidegate.verify import TopicPartition
+from tidegate.verify import TopicPartition, TopicRecord
 
 
 def test_an_end_that_is_lower_for_a_moment_closes_no_bucket_early() -> None:
@@ -105,3 +119,96 @@ def test_rows_of_another_key_or_type_are_not_loaded_though_their_columns_are_kno
             plain_loader(root, source).run_pass()
         assert Warehouse(root).closed == seconds(1)
         check_closed(root, history)
+
+
+def with_delta(root: str, source: HistorySource) -> Loader:
+    """A loader that keeps Delta tables."""
+    return Loader(source, run_here, root, BUCKETS, DeltaFollowers(root))
+
+
+def one_row() -> HistorySource:
+    """A row of ``accounts``, and markers to second 1."""
+    return all_of(history_of({A0: [account(IN_A0, 0.5), seconds(1)], A1: [seconds(1)], PETS: [seconds(1)]}))
+
+
+SPACED = Columns(("id",), (*COLUMNS.columns, LoadedColumn("a b", "STRING")))
+
+
+@pytest.mark.parametrize("left", ["changes", "current"])
+def test_tables_of_an_earlier_load_are_not_gone_on_with(left: str) -> None:
+    source = one_row()
+    with directory() as root:
+        with_delta(root, source).run_pass()
+        shutil.rmtree(below(root) / "_tidegate")
+        for topic in TOPICS:
+            shutil.rmtree(below(root) / topic / ("current" if left == "changes" else "changes"))
+        with pytest.raises(StateError, match=rf"head\.json is missing, and .*/accounts/{left} is there"):
+            with_delta(root, source).run_pass()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_delta_table_of_something_else_is_not_taken_over(begun: bool) -> None:
+    source = one_row()
+    with directory() as root, directory() as other:
+        with_delta(other, source).run_pass()
+        plain_loader(root, source).run_pass()
+        if begun:
+            with_delta(root, source).run_pass()
+            shutil.rmtree(below(root) / "pets" / "current")
+        shutil.copytree(below(other) / "pets" / "current", below(root) / "pets" / "current")
+        with pytest.raises(
+            StateError, match=r"pets/current/? is a Delta table that this load has not written"
+        ):
+            with_delta(root, source).run_pass()
+        if not begun:
+            plain_loader(root, source).run_pass()
+
+
+def test_a_delta_table_that_was_created_by_a_load_that_died_is_gone_on_with() -> None:
+    source = one_row()
+    with directory() as root:
+        plain_loader(root, source).run_pass()
+        for topic in TOPICS:
+            table = LoadedTable(topic, "", 1, "1", Format.JSON, COLUMNS)
+            DeltaTable.create(f"{root}/{topic}/current", Schema.from_arrow(current_schema(table)))
+        with_delta(root, source).run_pass()
+        assert len(DeltaTable(f"{root}/accounts/current").to_pyarrow_table()) == 1
+
+
+def test_a_plain_load_goes_on_after_delta_was_refused() -> None:
+    source = one_row()
+    source.column_sets = dict.fromkeys(TOPICS, SPACED)
+    with directory() as root:
+        with pytest.raises(InputError, match="have neither spaces"):
+            with_delta(root, source).run_pass()
+        assert not (below(root) / "_tidegate").exists()
+        plain_loader(root, source).run_pass()
+        with pytest.raises(InputError, match="have neither spaces"):
+            with_delta(root, source).run_pass()
+        source.ids["pets"] = "another"
+        source.column_sets = dict.fromkeys(TOPICS, COLUMNS)
+        with pytest.raises(TopologyError, match="The topic pets is not the one"):
+            with_delta(root, source).run_pass()
+        source.ids["pets"] = "id of pets"
+        plain_loader(root, source).run_pass()
+        assert Warehouse(root).closed == seconds(1)
+
+
+def test_a_column_that_no_delta_table_can_have_is_refused_before_its_rows_are_committed() -> None:
+    source = one_row()
+    named = account(IN_A0, 1.5).record
+    grown = named[1].replace(b'"id"', b'"a b": "c", "id"')
+    marker = source.history.records[A1][0]
+    source.history.records[A0].append(TopicRecord(*A0, 2, named[0], grown, 0))
+    two = json.dumps({"resolved": seconds(2).decimal()}).encode()
+    for place, records in source.history.records.items():
+        records.append(
+            marker._replace(topic=place.topic, partition=place.partition, offset=len(records), value=two)
+        )
+    with directory() as root:
+        assert with_delta(root, source).run_pass().closed == seconds(1).wall
+        source.ends = all_of(source.history).ends
+        source.column_sets["accounts"] = SPACED
+        with pytest.raises(InputError, match="have neither spaces"):
+            with_delta(root, source).run_pass()
+        assert Warehouse(root).closed == seconds(1)
