@@ -63,7 +63,8 @@ class SourceTable(NamedTuple):
     """A topic, as its feed and its cluster describe it now.
 
     ``complete`` says that nothing more will come on it: its feed was a scan of its tables at ``start``, and
-    has succeeded. ``term`` says which of the topic's records are the feed's.
+    has succeeded. ``term`` says which of the topic's records are the feed's. ``scanned`` says that the feed
+    began with a scan.
     """
 
     topic: str
@@ -75,6 +76,7 @@ class SourceTable(NamedTuple):
     complete: bool
     reading: TopicReading
     term: FeedTerm
+    scanned: bool = True
 
 
 class LoadSource(Protocol):
@@ -172,7 +174,10 @@ class Loader:
         _require_same(head, sources)
         _require_owned(head, sources)
         if is_new:
+            head = replace(head, tables=_told_whole(head.tables, sources))
             self._described(head.tables)
+            if head.delta:
+                _require_whole(head)
             if self._delta is not None and not head.delta:
                 head = self._with_delta(head, self._delta)
         waiting = {source.topic for source in sources if not _is_loaded(head, source)}
@@ -223,6 +228,7 @@ class Loader:
         """Begin Delta tables of a load that has had none. That is for good, so it is seen before that it can
         be done.
         """
+        _require_whole(head)
         delta.require(head)
         begun = replace(head, number=head.number + 1, delta=True)
         self._manifest.commit(begun)
@@ -251,7 +257,13 @@ class Loader:
         columns = self._source.columns([source.topic for source in sources], {})
         tables = tuple(
             LoadedTable(
-                each.topic, each.topic_id, each.partitions, each.feed, each.format, columns[each.topic]
+                each.topic,
+                each.topic_id,
+                each.partitions,
+                each.feed,
+                each.format,
+                columns[each.topic],
+                each.scanned,
             )
             for each in sources
         )
@@ -260,6 +272,7 @@ class Loader:
         delta = self._delta is not None
         head = ManifestHead(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables, delta)
         if self._delta is not None:
+            _require_whole(head)
             self._delta.require(head)
         return head
 
@@ -454,6 +467,22 @@ def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
     faults = [answer.fault for answer in answers if answer.fault]
     if faults:
         raise InputError(min(faults))
+
+
+def _told_whole(tables: Sequence[LoadedTable], sources: Sequence[SourceTable]) -> tuple[LoadedTable, ...]:
+    """Return the tables with what their feeds began with, which heads of version 1 do not have."""
+    return tuple(replace(table, whole=source.scanned) for table, source in zip(tables, sources, strict=True))
+
+
+def _require_whole(head: ManifestHead) -> None:
+    """Raise ``InputError`` if there would be a Delta table of current rows that lacks rows."""
+    for table in head.tables:
+        if not table.whole:
+            raise InputError(
+                f"Feed {table.feed} of {table.topic} began without a scan, so its rows that have not changed"
+                " since are missing, and --delta keeps a table of current rows. Load its changes without"
+                " --delta, or load a feed WITH initial_scan, into another directory."
+            )
 
 
 def _require_same(head: ManifestHead, sources: Sequence[SourceTable]) -> None:

@@ -191,6 +191,7 @@ class FeedsSource:
                 complete,
                 KafkaReading(connection, feed.options),
                 term,
+                feed.options.initial_scan is not InitialScan.NO,
             )
 
 

@@ -27,7 +27,7 @@ from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets, day_
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
 from tidegate.verify import TopicPartition
 
-_HEAD_VERSION: Final = 2  # in version 1 a position has no ``read_to``
+_HEAD_VERSION: Final = 2  # in version 1 a position has no ``read_to``, and a table no ``whole``
 _PAGE_VERSION: Final = 1
 
 #: More partitions than a topic of Kafka has. A table keeps a position for each partition.
@@ -60,7 +60,8 @@ class DataFile:
 class LoadedTable:
     """A topic that is loaded, the feed that writes it, and what may not change about it.
 
-    ``columns`` only grow.
+    ``columns`` only grow. ``whole`` says that the feed began with a scan: without it the rows that have not
+    changed since are missing, and the changes tell no table.
     """
 
     topic: str
@@ -69,6 +70,7 @@ class LoadedTable:
     feed: str
     format: Format
     columns: Columns
+    whole: bool = True
 
     @property
     def places(self) -> list[TopicPartition]:
@@ -294,6 +296,7 @@ def _head_to(head: ManifestHead) -> dict[str, Any]:
                 "partitions": table.partitions,
                 "feed": table.feed,
                 "format": table.format.value,
+                "whole": table.whole,
                 "key": list(table.columns.key),
                 "columns": [[column.name, column.type] for column in table.columns.columns],
                 "positions": [_position_to(head.position(place)) for place in table.places],
@@ -313,6 +316,7 @@ def _head_from(body: dict[str, Any]) -> ManifestHead:
             each["feed"],
             Format(each["format"]),
             Columns(tuple(each["key"]), tuple(LoadedColumn(*column) for column in each["columns"])),
+            each.get("whole", True),
         )
         for each in body["tables"]
     )

@@ -72,13 +72,17 @@ class Warehouse:
         return [f"{self._root}/{file.path}" for file in self._read(lambda head: self._files(head, topic, at))]
 
     def changes(self, topic: str, at: Timestamp | None = None) -> pa.Table:
-        """Return all changes of a topic up to ``at``, in no order. Raises as ``rows`` does."""
+        """Return all changes of a topic up to ``at``, in no order.
+
+        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``.
+        """
         return self._read(lambda head: self._changes(head, topic, at))
 
     def rows(self, topic: str, at: Timestamp | None = None) -> pa.Table:
         """Return the rows of a topic's table at ``at``; without it, at the end of the last closed bucket.
 
-        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``.
+        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``, and for
+        a feed that began without a scan.
         """
         return self._read(lambda head: self._rows(head, topic, at))
 
@@ -132,6 +136,12 @@ class Warehouse:
 
     def _rows(self, head: ManifestHead, topic: str, at: Timestamp | None) -> pa.Table:
         table = head.table(topic)
+        if not table.whole:
+            raise InputError(
+                f"Feed {table.feed} of {topic} began without a scan, so its rows that have not changed since"
+                " are missing: there is no table of its rows at any time. `changes` has its changes. Load a"
+                " feed WITH initial_scan for tables."
+            )
         newest = newest_rows(self._changes(head, topic, at), table.columns.key)
         return newest.filter(pc.invert(newest.column(DELETED))).select(current_schema(table).names)
 

@@ -194,6 +194,7 @@ class HistorySource:
         self.column_sets = dict.fromkeys(TOPICS, COLUMNS)
         self.complete: frozenset[str] = frozenset()
         self.starts = dict.fromkeys(TOPICS, START)
+        self.scanned = True
         self.terms: dict[str, FeedTerm] = dict.fromkeys(TOPICS, ALONE)
 
     def tables(self) -> list[SourceTable]:
@@ -210,6 +211,7 @@ class HistorySource:
                 topic in self.complete,
                 reading,
                 self.terms[topic],
+                self.scanned,
             )
             for topic, count in sorted(TOPICS.items())
         ]

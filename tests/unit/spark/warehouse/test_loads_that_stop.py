@@ -212,3 +212,28 @@ def test_a_column_that_no_delta_table_can_have_is_refused_before_its_rows_are_co
         with pytest.raises(InputError, match="have neither spaces"):
             with_delta(root, source).run_pass()
         assert Warehouse(root).closed == seconds(1)
+
+
+def test_a_feed_that_began_without_a_scan_has_changes_and_no_rows() -> None:
+    source = one_row()
+    source.scanned = False
+    with directory() as root:
+        with pytest.raises(InputError, match=r"began without a scan.*without --delta"):
+            with_delta(root, source).run_pass()
+        assert plain_loader(root, source).run_pass().rows == 1
+        house = Warehouse(root)
+        assert len(house.changes("accounts")) == 1
+        with pytest.raises(InputError, match=r"Feed 1 of accounts began without a scan.*`changes`"):
+            house.rows("accounts")
+        with pytest.raises(InputError, match=r"began without a scan.*without --delta"):
+            with_delta(root, source).run_pass()
+        plain_loader(root, source).run_pass()
+
+
+def test_tables_that_an_earlier_version_took_for_whole_are_told() -> None:
+    source = one_row()
+    with directory() as root:
+        with_delta(root, source).run_pass()
+        source.scanned = False
+        with pytest.raises(InputError, match=r"began without a scan.*without --delta"):
+            with_delta(root, source).run_pass()

@@ -68,7 +68,8 @@ HEAD_TEXT = """{
     ]
    ],
    "topic": "pets",
-   "topic_id": "TopicId"
+   "topic_id": "TopicId",
+   "whole": true
   }
  ],
  "version": 2
@@ -164,6 +165,7 @@ def test_a_head_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_a_head_of_version_1_is_read(tmp_path: Path) -> None:
     manifest, head = committed(tmp_path)
     earlier = HEAD_TEXT.replace('"version": 2', '"version": 1').replace(",\n     57", "")
+    earlier = earlier.replace(',\n   "whole": true', "")
     head_file(tmp_path).write_text(earlier.replace("PAGE", head.pages["1970-01-01"]))
     positions = {TopicPartition("pets", 0): LoadPosition(41, Timestamp(2 * 10**9 + 5), 41)}
     assert manifest.head() == replace(head, positions=positions)
