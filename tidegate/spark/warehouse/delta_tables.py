@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Final
 
@@ -61,8 +62,11 @@ class DeltaFollowers:
         self._root = root.rstrip("/")
         self._merged_rows = merged_rows
         self._at_step = at_step
-        filesystem, path = opened_by_arrow(root)
-        self._manifest = Manifest(filesystem, path)
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        """The manifest, opened when it is first read: the file system may be away before."""
+        return Manifest(*opened_by_arrow(self._root))
 
     def require(self, head: ManifestHead) -> None:
         """Raise if the tables cannot follow this head, which is not committed yet.

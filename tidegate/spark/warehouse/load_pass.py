@@ -23,6 +23,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pyarrow import fs
@@ -150,9 +151,12 @@ class Loader:
         self._records = records
         self._at_step = at_step
         self._wait = wait
-        filesystem, path = opened_by_arrow(root)
-        self._manifest = Manifest(filesystem, path)
         self._head: ManifestHead | None = None
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        """The manifest, opened by the first pass: a file system that is away is waited for there."""
+        return Manifest(*opened_by_arrow(self._root))
 
     def run_pass(self) -> PassReport:
         """Run one pass: load the buckets that close by the records that the pass reads.
@@ -160,8 +164,9 @@ class Loader:
         An error leaves the tables as they were.
 
         Raises ``InputError`` for records or feeds that cannot be loaded, ``TopologyError`` for topics that
-        are not those that the load began with, ``StateError`` for a directory that cannot be used, and
-        ``RetryError`` when something does not answer, such as the directory's file system.
+        are not those that the load began with, ``StateError`` for a directory that cannot be used,
+        ``SettingsError`` for a file system that cannot be opened, and ``RetryError`` when something does not
+        answer, such as the directory's file system.
         """
         with awaited(self._root):
             return self._pass()

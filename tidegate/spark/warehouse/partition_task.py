@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
-from tidegate.errors import InputError, UnreadableRow, brief
+from tidegate.errors import InputError, SettingsError, UnreadableRow, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets
@@ -99,7 +99,10 @@ class _UnknownColumns(Exception):
 
 def load_partition(task: LoadTask) -> PartitionAnswer:
     """Run a task. Faults of the records are in the answer; raises only faults that may pass."""
-    filesystem, root = opened_by_arrow(task.root)
+    try:
+        filesystem, root = opened_by_arrow(task.root)
+    except SettingsError as error:
+        return PartitionAnswer(task.place, fault=f"A task cannot write. {error}")
     files = BucketFiles(filesystem, root, task.table, task.place.partition)
     try:
         return _load(task, files)

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from tidegate.errors import InputError, StateError
 from tidegate.hlc import Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
+from tidegate.spark.platform.whole_files import awaited
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED
 from tidegate.spark.warehouse.data_files import changes_directory, changes_schema, current_directory
@@ -33,13 +34,17 @@ _T = TypeVar("_T")
 
 
 class Warehouse:
-    """The tables in the directory ``root``, a URI. Raises ``InputError`` if nothing was ever loaded there."""
+    """The tables in the directory ``root``, a URI.
+
+    Raises ``InputError`` if nothing was ever loaded there, ``SettingsError`` for a file system that cannot be
+    opened, and ``StoreAway`` for one that does not answer.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
-        filesystem, path = opened_by_arrow(root)
-        self._manifest = Manifest(filesystem, path)
-        self._head()
+        with awaited(self._root):
+            self._manifest = Manifest(*opened_by_arrow(self._root))
+            self._head()
 
     @property
     def closed(self) -> Timestamp:

@@ -32,8 +32,10 @@ from tests.unit.spark.warehouse.hand_loads import (
     to_now,
 )
 from tidegate.changefeed.definition.options import Format
-from tidegate.errors import InputError, StateError, TopologyError
+from tidegate.errors import InputError, SettingsError, StateError, StoreAway, TopologyError
 from tidegate.hlc import Timestamp
+from tidegate.spark.platform.file_systems import Place
+from tidegate.spark.warehouse import load_pass, snapshots
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
 from tidegate.spark.warehouse.delta_tables import DeltaFollowers, current_schema
 from tidegate.spark.warehouse.load_pass import Loader, run_here
@@ -237,3 +239,27 @@ def test_tables_that_an_earlier_version_took_for_whole_are_told() -> None:
         source.scanned = False
         with pytest.raises(InputError, match=r"began without a scan.*without --delta"):
             with_delta(root, source).run_pass()
+
+
+def test_a_file_system_that_cannot_be_opened_is_a_sentence() -> None:
+    for uri in ("nowhere://host/path", "abfss://x"):
+        with pytest.raises(SettingsError, match=rf"file system of {uri} cannot be opened on this machine"):
+            with_delta(uri, one_row()).run_pass()
+        with pytest.raises(SettingsError, match=rf"file system of {uri} cannot be opened on this machine"):
+            Warehouse(uri)
+
+
+def test_a_file_system_that_is_away_when_a_load_begins_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(uri: str) -> Place:
+        raise OSError("the name node does not answer")
+
+    with directory() as root:
+        loading = with_delta(root, one_row())
+        for module in (load_pass, snapshots):
+            monkeypatch.setattr(module, "opened_by_arrow", away)
+        with pytest.raises(StoreAway, match=r"cannot be reached \(the name node does not answer\)"):
+            loading.run_pass()
+        with pytest.raises(StoreAway, match=r"cannot be reached \(the name node does not answer\)"):
+            Warehouse(root)
+        monkeypatch.undo()
+        assert loading.run_pass().closed == seconds(1).wall

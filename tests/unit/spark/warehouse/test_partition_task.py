@@ -81,3 +81,8 @@ def test_a_marker_of_an_earlier_pass_counts_if_nothing_has_come_since(tmp_path: 
     history = history_of({A0: [seconds(2)]})
     quiet = load_partition(task(history, tmp_path, LoadPosition(1, seconds(2), read_to=1), end=1))
     assert quiet.closed == seconds(2).wall
+
+
+def test_a_task_whose_file_system_cannot_be_opened_says_so(tmp_path: Path) -> None:
+    asked = replace(task(history_of({A0: []}), tmp_path, LoadPosition(), end=0), root="nowhere://host/path")
+    assert load_partition(asked).fault.startswith("A task cannot write. The file system of nowhere://")
