@@ -337,8 +337,8 @@ class Loader:
             raise TopologyError(
                 f"The records of {place} below offset {bounds.low} are deleted, and those from"
                 f" {position.offset} on were not loaded yet: the tables would lack rows. They stay as they"
-                f" are, closed at {head.closed}. Begin a new load in another directory, from a new feed with"
-                " an initial scan, and give its topics a longer retention."
+                f" are, closed at {Timestamp(head.closed)}. Begin a new load in another directory, from a new"
+                " feed with an initial scan, and give its topics a longer retention."
             )
         if bounds.end < position.read_to:
             raise TopologyError(

@@ -184,12 +184,16 @@ class ListReading:
 
 
 class HistorySource:
-    """A history as the loader's source: ``ends`` say how much of it is there."""
+    """A history as the loader's source: ``ends`` say how much of it is there.
+
+    ``dips`` are by how much lower ends new leaders name, once.
+    """
 
     def __init__(self, history: FeedHistory) -> None:
         self.history = history
         self.ends = dict.fromkeys(history.places, 0)
         self.lows = dict.fromkeys(history.places, 0)
+        self.dips: dict[TopicPartition, int] = {}
         self.ids = {topic: f"id of {topic}" for topic in TOPICS}
         self.column_sets = dict.fromkeys(TOPICS, COLUMNS)
         self.complete: frozenset[str] = frozenset()
@@ -218,7 +222,11 @@ class HistorySource:
 
     def bounds(self, tables: Sequence[SourceTable]) -> dict[TopicPartition, Bounds]:
         """See ``LoadSource``."""
-        return {place: Bounds(self.lows[place], self.ends[place]) for place in self.history.places}
+        dips, self.dips = self.dips, {}
+        return {
+            place: Bounds(self.lows[place], max(self.ends[place] - dips.get(place, 0), 0))
+            for place in self.history.places
+        }
 
     def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> dict[str, Columns]:
         """See ``LoadSource``."""
