@@ -38,7 +38,7 @@ class FrameTable:
     """A table: its full name, its topic with id and partition count, and its columns.
 
     ``as_text`` has the names of the option that mean columns of this table. ``known_from`` is when the first
-    version of the table began whose descriptor the log still has.
+    version of the table began that the feed's rows may have, and whose descriptor the log still has.
     """
 
     name: str
@@ -198,7 +198,7 @@ def _tables(
             target.partitions,
             columns,
             frozenset(name for name, column in asked.items() if column in columns.names),
-            min(version.modified for version in versions[target.table_id]),
+            valid[0].modified,
         )
 
 

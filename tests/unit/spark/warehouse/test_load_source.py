@@ -88,6 +88,15 @@ def test_what_a_table_was_before_the_feed_and_after_its_end_says_nothing(
     feed.persist(at(30).wall)
     feed.drop()
     assert source.columns([feed.topic], {})[feed.topic] == _LOADED
+    asked = {
+        "bootstrap": broker.bootstrap,
+        "app_id": feed.app_id,
+        "topic_prefix": feed.prefix,
+        "feed": "feed",
+    }
+    (table,) = find_feed(SourceOptions.of(asked)).tables
+    assert table.columns == _LOADED
+    assert table.known_from == begun.modified, "older rows on the topic are another feed's"
 
 
 def test_a_column_that_was_loaded_as_text_stays_text(broker: KafkaBroker, topic_prefix: str) -> None:
