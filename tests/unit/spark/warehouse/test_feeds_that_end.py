@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from tests.unit.spark.warehouse.feed_histories import (
     BUCKETS,
@@ -25,6 +26,7 @@ from tests.unit.spark.warehouse.hand_loads import (
     PETS,
     account,
     all_of,
+    below,
     check_closed,
     check_no_leavings,
     directory,
@@ -36,6 +38,7 @@ from tidegate.client.subscribe.feed_term import FeedTerm
 from tidegate.errors import InputError, StateError
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.load_pass import Loader, run_here
+from tidegate.spark.warehouse.manifest import Manifest
 from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
 from tidegate.verify import TopicPartition, TopicRecord
@@ -180,6 +183,9 @@ def test_a_topic_that_is_loaded_to_its_end_is_not_read_again_whatever_has_become
         source.history.records[PETS].append(TopicRecord(*PETS, 1, b"[1]", b"of another envelope", 0))
         source.lows[PETS], source.ends = 1, whole | {PETS: 2}
         assert to_now(plain_loader(root, source)).closed == seconds(2).wall
+        head = Manifest(LocalFileSystem(), str(below(root))).head()
+        assert head is not None
+        assert head.position(PETS).read_to == 1, "what was read of it is not forgotten"
         source.complete = frozenset(TOPICS)
         assert to_now(plain_loader(root, source)).closed == seconds(2).wall
         assert as_rows(Warehouse(root).rows("pets")) == {1: ("scan", START)}

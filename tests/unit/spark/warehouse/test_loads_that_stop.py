@@ -117,8 +117,9 @@ def test_rows_of_another_key_or_type_are_not_loaded_though_their_columns_are_kno
         source.ends = whole
         with pytest.raises(InputError, match=sentence):
             Loader(source, altered, root, BUCKETS).run_pass()
+        source.ends = {A0: 2, A1: 1, PETS: 1}
         with pytest.raises(InputError, match=sentence):
-            plain_loader(root, source).run_pass()
+            plain_loader(root, source).run_pass()  # before there are rows
         assert Warehouse(root).closed == seconds(1)
         check_closed(root, history)
 
