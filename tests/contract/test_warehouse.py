@@ -24,7 +24,7 @@ from tests.contract.loaded_tables import TrueTable, every_closed_bucket, loaded_
 from tests.feeds import activation
 from tests.logs import BASE_NS, EVENTFUL_MIX, eventful_store, simulate
 from tidegate.changefeed.definition.feed import FeedId, FeedState
-from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
+from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format, InitialScan
 from tidegate.changefeed.encoding.decoder import decoder_for
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
@@ -136,9 +136,12 @@ class StoredFeeds:
         for future in admin.create_topics(topics).values():
             future.result(30)
         for feed in self.feeds:
-            starting = starting_state(feed.definition, Prepare(feed.start, (), {}), feed.targets)
+            # The stores were empty at the feeds' start, so a scan would have found no rows.
+            options = replace(feed.definition.options, initial_scan=InitialScan.YES)
+            definition = replace(feed.definition, options=options)
+            starting = starting_state(definition, Prepare(feed.start, (), {}), feed.targets)
             running = replace(starting, state=FeedState.RUNNING)
-            for record in (DefinitionRecord(feed.definition), running):
+            for record in (DefinitionRecord(definition), running):
                 self._producer.produce(f"{self.app_id}-jobs", record.to_bytes(), record.key, 0)
         for log in self.logs:
             for entry in log.partitions[0]:

@@ -94,6 +94,7 @@ SUBJECTS: Final = {
     "topics that feeds have one after the other (docs/protocols/topics-that-change-owners.md)": """
         spark/warehouse/feeds_that_end
     """,
+    "tables that cannot go on, or would become others (docs/warehouse.md)": "spark/warehouse/loads_that_stop",
     "any single change of a stream of records is found": "verify/mutations",
     "random histories with the kernel and without it": "kernel/lockstep",
     "the steps of the commit loop with its sinks, ids and stores (docs/protocols)": """

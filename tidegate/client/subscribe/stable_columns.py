@@ -34,21 +34,33 @@ def versions_since(versions: Sequence[TableDescriptor], since: Timestamp) -> Seq
 
 
 def require_stable_columns(
-    table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions
+    table: TableName,
+    versions: Sequence[TableDescriptor],
+    options: FeedOptions,
+    advice: str = _BEGIN_ANEW,
 ) -> None:
-    """Raise ``SchemaMismatch`` if the versions show a column under two names, or two under one name."""
+    """Raise ``SchemaMismatch`` if the versions show a column under two names, or two under one name.
+
+    ``advice`` says what to do then, without a full stop.
+    """
     ids: dict[str, int] = {}
     names: dict[int, str] = {}
     for version in versions:
         for column in shown_columns(version, options):
             if names.setdefault(column.id, column.name) != column.name:
                 fault = f"The column {names[column.id]} of {table} was renamed to {column.name}"
-                raise _unstable(fault, version)
+                raise _unstable(fault, version, advice)
             if ids.setdefault(column.name, column.id) != column.id:
-                raise _unstable(f"The column {column.name} of {table} was dropped and added again", version)
+                fault = f"The column {column.name} of {table} was dropped and added again"
+                raise _unstable(fault, version, advice)
 
 
-def require_stable_key(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> None:
+def require_stable_key(
+    table: TableName,
+    versions: Sequence[TableDescriptor],
+    options: FeedOptions,
+    advice: str = _BEGIN_ANEW,
+) -> None:
     """Raise ``SchemaMismatch`` if the versions have several primary keys.
 
     A row of the older key and one of the newer key cannot be told to be the same row.
@@ -63,7 +75,15 @@ def require_stable_key(table: TableName, versions: Sequence[TableDescriptor], op
         if len(keys) > 1:
             was, new = keys.values()
             fault = f"The primary key of {table} was {', '.join(was)} and is {', '.join(new)}"
-            raise _unstable(fault, version, "by their keys")
+            raise _unstable(fault, version, advice, "by their keys")
+
+
+def require_stable(
+    table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions, advice: str
+) -> None:
+    """Raise ``SchemaMismatch`` as `require_stable_columns` and `require_stable_key` do."""
+    require_stable_columns(table, versions, options, advice)
+    require_stable_key(table, versions, options, advice)
 
 
 def composite_key(table: TableDescriptor, options: FeedOptions) -> list[str]:
@@ -83,9 +103,9 @@ def _number_kind(sql_type: SqlType) -> Kind:
 
 
 def _unstable(
-    fault: str, since: TableDescriptor, what: str = "by the names of their columns"
+    fault: str, since: TableDescriptor, advice: str, what: str = "by the names of their columns"
 ) -> SchemaMismatch:
     return SchemaMismatch(
         f"{fault}, by version {since.version} of the table at {since.modified}. The topic has rows of both "
-        f"versions, which cannot be put together {what}. {_BEGIN_ANEW}"
+        f"versions, which cannot be put together {what}. {advice}"
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.client.kafka.cluster import Bounds, Cluster
+from tidegate.client.kafka.settled_bounds import settled_bounds
 from tidegate.client.kafka.topic_admin import open_admin
 from tidegate.client.kafka.watched_cluster import WatchedCluster
 from tidegate.client.last_markers import last_markers
@@ -21,14 +23,15 @@ from tidegate.verify import TopicPartition
 
 
 class CutFinder:
-    """Asks Kafka how far a feed is complete. Close it.
+    """Asks Kafka how far a feed is complete. Close it. ``wait`` is called with seconds that have to pass.
 
     Every method raises ``BrokerUnavailable`` where Kafka does not answer, and ``HistoryLost`` for a topic
     that was made anew.
     """
 
-    def __init__(self, feed: SourceFeed) -> None:
+    def __init__(self, feed: SourceFeed, wait: Callable[[float], object] = time.sleep) -> None:
         self._feed = feed
+        self._wait = wait
         self._connection = feed.reading.connection
         self._decoder = feed.reading.decoder()
         self._cluster = WatchedCluster(self._connection, feed.tables[0].topic)
@@ -97,11 +100,12 @@ class CutFinder:
         their records, which may have any time below it (``_positions``).
 
         With ``most`` it is a lower one, if more records stand before the newest (``batch_bound.py``). It is
-        at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted, and where the
-        feed has ended and a later one goes on; ``InputError`` for a cut of another feed.
+        at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted or those before it
+        were cut off, and where the feed has ended and a later one goes on; ``InputError`` for a cut of
+        another feed.
         """
         cut.require_of(self._feed.feed_id, self._admin.ids(list(self._feed.topic_ids)))
-        bounds = self._bounds()
+        bounds = settled_bounds(self._bounds, cut.positions, self._wait)
         self._require_kept(cut, bounds)
         closed = self.newest(buckets) if target is None else target
         if closed <= cut.closed or closed < self._feed.topics.start:
@@ -197,6 +201,14 @@ class CutFinder:
                     f"The query goes on at offset {position} of {place}, whose first record is at "
                     f"{each.low}: those between them are deleted. {ANEW}, and give the topic a longer "
                     "retention",
+                    place.topic,
+                    place.partition,
+                    position,
+                )
+            if position > each.end:
+                raise HistoryLost(
+                    f"The query goes on at offset {position} of {place}, which ends at {each.end}: the topic "
+                    f"was cut, and its last records may not be those that were read. {ANEW}",
                     place.topic,
                     place.partition,
                     position,

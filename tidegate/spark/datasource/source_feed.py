@@ -20,15 +20,17 @@ from tidegate.client.log_descriptors import versions_in_log
 from tidegate.client.subscribe.feed_history import require_partitions
 from tidegate.client.subscribe.feed_term import ALONE, FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
+from tidegate.client.subscribe.stable_columns import require_stable
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.source_options import SourceOptions
 from tidegate.spark.warehouse.columns import Columns, columns_of
-from tidegate.spark.warehouse.load_source import KafkaReading, loading_fault
+from tidegate.spark.warehouse.load_source import KafkaReading, loading_fault, versions_of_rows
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
 #: How to have a column as text whose values have no other form; ``column`` is its name.
 AS_TEXT: Final = "read the column as text, by the option as_text='{column}'"
+_READ_ANEW: Final = "Create a new feed WITH initial_scan on topics of its own, and read that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class FrameTable:
     """A table: its full name, its topic with id and partition count, and its columns.
 
     ``as_text`` has the names of the option that mean columns of this table. ``known_from`` is when the first
-    version of the table began whose descriptor the log still has.
+    version of the table began that the feed's rows may have, and whose descriptor the log still has.
     """
 
     name: str
@@ -115,9 +117,10 @@ def find_feed(asked: SourceOptions) -> SourceFeed:
         raise InputError(f"Feed {chosen} cannot be read as a DataFrame: {fault}.")
     targets = _chosen_targets(topics.targets, asked.tables, chosen)
     reading = KafkaReading(topics.connection(connection), topics.options)
-    tables = tuple(_tables(targets, reading, connection, prefix, asked.as_text))
+    term = term_of(jobs, chosen)
+    tables = tuple(_tables(topics, term, targets, reading, connection, prefix, asked.as_text))
     _require_columns(asked.as_text, tables)
-    return SourceFeed(chosen, topics, tables, reading, term_of(jobs, chosen), connection, app_id)
+    return SourceFeed(chosen, topics, tables, reading, term, connection, app_id)
 
 
 def _only_feed(feeds: Sequence[tuple[FeedId, FeedView]], app_id: str) -> tuple[FeedId, FeedView]:
@@ -164,6 +167,8 @@ def _require_columns(as_text: Sequence[str], tables: Sequence[FrameTable]) -> No
 
 
 def _tables(
+    feed: FeedTopics,
+    term: FeedTerm,
     targets: Sequence[FeedTarget],
     reading: KafkaReading,
     connection: KafkaConnection,
@@ -183,7 +188,9 @@ def _tables(
                 "are not known: is the option topic_prefix that of the store's log?"
             )
         asked = {name: _column_of(name, target) for name in as_text}
-        columns = columns_of(versions[target.table_id], reading.options, {*asked.values()}, AS_TEXT)
+        valid = versions_of_rows(versions[target.table_id], feed, term)
+        require_stable(target.table, valid, feed.options, _READ_ANEW)
+        columns = columns_of(valid, feed.options, {*asked.values()}, AS_TEXT)
         yield FrameTable(
             str(target.table),
             target.topic,
@@ -191,7 +198,7 @@ def _tables(
             target.partitions,
             columns,
             frozenset(name for name, column in asked.items() if column in columns.names),
-            min(version.modified for version in versions[target.table_id]),
+            valid[0].modified,
         )
 
 

@@ -23,6 +23,8 @@ from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.spark.platform.whole_files import TORN, WholeObjects, remove_file, write_whole
 
 _OPENED: Final = 8
+#: pyarrow says so where a library of HDFS is missing.
+_NO_LIBRARY: Final = "Unable to load lib"
 
 
 class Place(NamedTuple):
@@ -43,10 +45,16 @@ def opened(uri: str, access: StoreAccess) -> Place:
 def opened_by_arrow(uri: str) -> Place:
     """Return the same, for files that Arrow writes as streams (tables): pyarrow reads every scheme.
 
-    Logins are those of the environment. Raises ``OSError`` or ``ValueError`` for a URI of no use.
+    Logins are those of the environment. Raises ``SettingsError`` for a URI of no use and for a library that
+    is missing, and ``OSError`` for a file system that does not answer.
     """
     named = f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri
-    return Place(*fs.FileSystem.from_uri(named))
+    try:
+        return Place(*fs.FileSystem.from_uri(named))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and not str(error).startswith(_NO_LIBRARY):
+            raise
+        raise _not_opened(uri, error, "docs/warehouse.md#running-it") from None
 
 
 def find(file_uri: str, access: StoreAccess) -> str:
@@ -84,11 +92,14 @@ def _opened(uri: str, access: StoreAccess) -> Place:
             try:
                 return Place(*fs.FileSystem.from_uri(uri))
             except (pa.ArrowException, OSError, ValueError) as error:
-                why = brief(str(error).partition("\n")[0])
-                raise SettingsError(
-                    f"The file system of {uri} cannot be opened on this machine ({why}): "
-                    "docs/spark-cluster.md#checkpoint-directories says what it needs."
-                ) from None
+                raise _not_opened(uri, error, "docs/spark-cluster.md#checkpoint-directories") from None
+
+
+def _not_opened(uri: str, error: Exception, page: str) -> SettingsError:
+    why = brief(str(error).partition("\n")[0])
+    return SettingsError(
+        f"The file system of {uri} cannot be opened on this machine ({why}): {page} says what it needs."
+    )
 
 
 def _objects(scheme: str, place: str, access: StoreAccess) -> WholeObjects:

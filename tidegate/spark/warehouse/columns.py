@@ -47,6 +47,8 @@ _KEYS: Final = frozenset(
     {Kind.BOOL, Kind.INT, Kind.STRING, Kind.BYTES, Kind.ENUM, Kind.UUID, Kind.INET, Kind.DATE, Kind.TIME}
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
 )
+#: Types of these kinds have one form whatever their width or precision, so one column can hold all of them.
+_OF_ANY_WIDTH: Final = frozenset({Kind.INT, Kind.STRING, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
 _TEXT: Final = "text"
 #: The advice for a column whose values have no form in a loaded table; ``column`` is its name.
 _BY_LOAD: Final = "begin a new load in another directory, with --as-text {table}.{column}"
@@ -78,6 +80,11 @@ class Columns:
         """The names of all columns."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """The names of the columns that are loaded as text."""
+        return frozenset(column.name for column in self.columns if column.type == _TEXT)
+
     def schema(self, record_format: Format) -> pa.Schema:
         """Return the Arrow schema of a table of current rows, without the commit times."""
         return pa.schema([pa.field(column.name, _form(column, record_format)[0]) for column in self.columns])
@@ -85,12 +92,13 @@ class Columns:
     def grown(self, others: Columns, table: str, advice: str = _BY_LOAD) -> Columns:
         """Return these columns and the new ones among ``others``.
 
-        Raises ``InputError`` for a column whose type has changed, and for another primary key.
+        Raises ``InputError`` for a column whose type has become one with another form, and for another
+        primary key.
         """
         known = {column.name: column.type for column in self.columns}
         for column in others.columns:
             was = known.setdefault(column.name, column.type)
-            if was not in (column.type, _TEXT):  # a column that was text when the load began stays so
+            if not _holds(was, column.type):
                 raise InputError(
                     f"The column {column.name} of {table} was {was} and is {column.type}: one table cannot"
                     f" hold both. To have both as text, {advice.format(table=table, column=column.name)}."
@@ -102,6 +110,19 @@ class Columns:
             )
         _require_names(table, known)
         return Columns(self.key, tuple(LoadedColumn(*each) for each in known.items()))
+
+
+def _holds(was: str, new: str) -> bool:
+    """Whether a column of one type can hold values of the other, and they mean the same.
+
+    A column that was text when the load began stays so.
+    """
+    if was in (new, _TEXT) or new == _TEXT:
+        return was in (new, _TEXT)
+    before, after = parsed_type(was), parsed_type(new)
+    if before.element is not None and after.element is not None:
+        before, after = before.element, after.element
+    return before.kind is after.kind and before.kind in _OF_ANY_WIDTH
 
 
 def columns_of(
@@ -211,10 +232,13 @@ def columns_to_arrays(
 def _values(
     name: str, position: int | None, rows: Sequence[tuple[tuple[Any, ...], Mapping[str, Any] | None]]
 ) -> list[Any]:
-    """Return the values of a column. A deletion has values in the columns of its key only."""
+    """Return the values of a column. A deletion has values in the columns of its key only.
+
+    A row may lack a virtual column of its key, or have NULL there.
+    """
     if position is None:
         return [None if row is None else row.get(name) for _, row in rows]
-    return [key[position] if row is None else row.get(name, key[position]) for key, row in rows]
+    return [key[position] for key, _ in rows]
 
 
 def _form(column: LoadedColumn, record_format: Format) -> ArrowForm:

@@ -33,6 +33,11 @@ def changes_directory(topic: str) -> str:
     return f"{topic}/changes"
 
 
+def current_directory(topic: str) -> str:
+    """Return the directory of the Delta table of a topic's current rows, below the root."""
+    return f"{topic}/current"
+
+
 def changes_schema(table: LoadedTable) -> pa.Schema:
     """Return the Arrow schema of a table of changes."""
     return pa.schema([*META, *table.columns.schema(table.format)])

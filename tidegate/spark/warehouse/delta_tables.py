@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Final
 
@@ -27,7 +28,7 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED, LOGICAL, META, OFFSET, PARTITION, WALL
-from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
+from tidegate.spark.warehouse.data_files import changes_directory, changes_schema, current_directory
 from tidegate.spark.warehouse.manifest import DataFile, LoadedTable, Manifest, ManifestHead
 
 #: The name in a commit's metadata of the bucket end up to which the commit closes the table.
@@ -36,11 +37,6 @@ _MERGED_ROWS: Final = 1_000_000
 _NO_NAME: Final = frozenset(" ,;{}()\n\t=")
 _ORDER: Final = ((WALL, "ascending"), (LOGICAL, "ascending"))
 _META_OF_CURRENT: Final = tuple(field for field in META if field.name in (WALL, LOGICAL))
-
-
-def current_directory(topic: str) -> str:
-    """Return the directory of the table of a topic's current rows, below the root."""
-    return f"{topic}/current"
 
 
 def current_schema(table: LoadedTable) -> pa.Schema:
@@ -66,8 +62,27 @@ class DeltaFollowers:
         self._root = root.rstrip("/")
         self._merged_rows = merged_rows
         self._at_step = at_step
-        filesystem, path = opened_by_arrow(root)
-        self._manifest = Manifest(filesystem, path)
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        """The manifest, opened when it is first read: the file system may be away before."""
+        return Manifest(*opened_by_arrow(self._root))
+
+    def require(self, head: ManifestHead) -> None:
+        """Raise if the tables cannot follow this head, which is not committed yet.
+
+        Raises ``InputError`` for a column's name that they cannot have, and ``StateError`` for a table of
+        another load in their place.
+        """
+        for table in head.tables:
+            for directory, schema in _tables_of(table):
+                _require_names(f"{self._root}/{directory}", schema)
+                try:
+                    _require_own(DeltaTable(f"{self._root}/{directory}"), head)
+                except TableNotFoundError:
+                    continue
+                except DeltaError as error:
+                    raise self._away(head, table, error) from None
 
     def follow(self, head: ManifestHead) -> None:
         """Bring every table up to the head.
@@ -79,11 +94,14 @@ class DeltaFollowers:
             try:
                 self._follow(head, table)
             except DeltaError as error:
-                raise RetryError(
-                    f"The Delta tables of {table.topic} in {self._root} are not brought up to {head.closed}"
-                    f" ({error}). The buckets are in the manifest. The next pass begins by adding them"
-                    " to the Delta tables."
-                ) from None
+                raise self._away(head, table, error) from None
+
+    def _away(self, head: ManifestHead, table: LoadedTable, error: DeltaError) -> RetryError:
+        return RetryError(
+            f"The Delta tables of {table.topic} in {self._root} are not brought up to {head.closed}"
+            f" ({error}). The buckets are in the manifest. The next pass begins by adding them to the Delta"
+            " tables."
+        )
 
     def _follow(self, head: ManifestHead, table: LoadedTable) -> None:
         self._at_step("W7 changes")
@@ -124,6 +142,7 @@ class DeltaFollowers:
         except TableNotFoundError:
             _require_names(uri, schema)
             return DeltaTable.create(uri, schema=Schema.from_arrow(schema))
+        _require_own(delta, head)
         if _closed(delta, head) > head.closed:
             raise StateError(
                 f"The Delta table {uri} is closed at {_closed(delta, head)}, and the manifest at"
@@ -136,6 +155,28 @@ class DeltaFollowers:
             _require_names(uri, schema)
             delta.alter.add_columns(new)
         return delta
+
+
+def _tables_of(table: LoadedTable) -> list[tuple[str, pa.Schema]]:
+    """Return the directories of a topic's two tables, with their schemas."""
+    return [
+        (changes_directory(table.topic), changes_schema(table)),
+        (current_directory(table.topic), current_schema(table)),
+    ]
+
+
+def _require_own(delta: DeltaTable, head: ManifestHead) -> None:
+    """Raise ``StateError`` for a table that something else than this load has written.
+
+    A table that was created and has no commit of the load yet has no files.
+    """
+    if delta.transaction_version(_application(head)) is not None:
+        return
+    if delta.file_uris() or any(closed_by_version(delta)):
+        raise StateError(
+            f"{delta.table_uri} is a Delta table that this load has not written, so it has rows that are"
+            " in no table of it. Remove it if nobody needs it, or load into another directory."
+        )
 
 
 def _require_names(uri: str, schema: pa.Schema) -> None:

@@ -2,30 +2,35 @@
 
     W1  read the head, and commit it once more as the next one, which shuts out any other loader; bring Delta
         tables up to it, and remove what an unfinished pass left
-    W2  ask the feeds how they are, and then the topics where they end
+    W2  ask the feeds how they are, and then the topics where they end; begin Delta tables that are asked for
+        only now
     W3  one task for each partition: data files of the buckets that its own markers close
     W4  ask for the feeds and the topics' ids once more; the bound: the last bucket that every partition has
         closed; if it is no news, nothing is committed
-    W5  see that the files are there; pages: which files the days' buckets have
+    W5  see that the files are there, and that Delta tables can have new columns; pages: which files the days'
+        buckets have
     W6  the head: the commit
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
 
-Only W6 changes what is true: the commit of W1 says the same as the one before it. No head names what W3 and
-W5 leave behind. W7 does what the head says.
+Only W6 changes what is true: the commits of W1 and W2 have the same rows as the one before. No head names
+what W3 and W5 leave behind. W7 does what the head says.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pyarrow import fs
 
 from tidegate.changefeed.definition.options import Format
 from tidegate.client.kafka.cluster import Bounds
+from tidegate.client.kafka.settled_bounds import settled_bounds
 from tidegate.client.subscribe.feed_term import FeedTerm
 from tidegate.errors import InputError, StateError, TopologyError
 from tidegate.hlc import Timestamp
@@ -33,11 +38,10 @@ from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.platform.whole_files import awaited
 from tidegate.spark.warehouse.buckets import BucketEnd, Buckets, day_of
 from tidegate.spark.warehouse.columns import Columns
-from tidegate.spark.warehouse.data_files import changes_directory, remove_unnamed
+from tidegate.spark.warehouse.data_files import changes_directory, current_directory, remove_unnamed
 from tidegate.spark.warehouse.manifest import (
     DataFile,
     LoadedTable,
-    LoadPosition,
     Manifest,
     ManifestHead,
     advanced,
@@ -60,7 +64,8 @@ class SourceTable(NamedTuple):
     """A topic, as its feed and its cluster describe it now.
 
     ``complete`` says that nothing more will come on it: its feed was a scan of its tables at ``start``, and
-    has succeeded. ``term`` says which of the topic's records are the feed's.
+    has succeeded. ``term`` says which of the topic's records are the feed's. ``scanned`` says that the feed
+    began with a scan.
     """
 
     topic: str
@@ -72,6 +77,7 @@ class SourceTable(NamedTuple):
     complete: bool
     reading: TopicReading
     term: FeedTerm
+    scanned: bool = True
 
 
 class LoadSource(Protocol):
@@ -83,12 +89,20 @@ class LoadSource(Protocol):
     def bounds(self, tables: Sequence[SourceTable]) -> Mapping[TopicPartition, Bounds]:
         """Return where the topics' partitions begin and end now."""
 
-    def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
-        """Return the columns of the topics' rows, as they are known now."""
+    def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> Mapping[str, Columns]:
+        """Return the columns of the topics' rows, as they are known now.
+
+        ``loaded`` are the columns of topics that are loaded already: what is text there stays text. Raises
+        ``InputError`` for rows that do not mean the same since the feed's start, and ``StateError`` for text
+        that was asked for too late.
+        """
 
 
 class DeltaTables(Protocol):
     """Tables of another format that follow the manifest."""
+
+    def require(self, head: ManifestHead) -> None:
+        """Raise if the tables cannot follow this head, which is not committed yet."""
 
     def follow(self, head: ManifestHead) -> None:
         """Bring the tables up to the head."""
@@ -113,7 +127,10 @@ class PassReport:
 
 
 class Loader:
-    """Loads output topics into the directory ``root``, a URI. ``at_step`` is called before each step."""
+    """Loads output topics into the directory ``root``, a URI.
+
+    ``at_step`` is called before each step, and ``wait`` with seconds that have to pass.
+    """
 
     def __init__(
         self,
@@ -124,6 +141,7 @@ class Loader:
         delta: DeltaTables | None = None,
         records: int = 0,
         at_step: Callable[[str], object] = lambda _: None,
+        wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self._source = source
         self._run_tasks = run_tasks
@@ -132,9 +150,13 @@ class Loader:
         self._delta = delta
         self._records = records
         self._at_step = at_step
-        filesystem, path = opened_by_arrow(root)
-        self._manifest = Manifest(filesystem, path)
+        self._wait = wait
         self._head: ManifestHead | None = None
+
+    @cached_property
+    def _manifest(self) -> Manifest:
+        """The manifest, opened by the first pass: a file system that is away is waited for there."""
+        return Manifest(*opened_by_arrow(self._root))
 
     def run_pass(self) -> PassReport:
         """Run one pass: load the buckets that close by the records that the pass reads.
@@ -142,27 +164,39 @@ class Loader:
         An error leaves the tables as they were.
 
         Raises ``InputError`` for records or feeds that cannot be loaded, ``TopologyError`` for topics that
-        are not those that the load began with, ``StateError`` for a directory that cannot be used, and
-        ``RetryError`` when something does not answer, such as the directory's file system.
+        are not those that the load began with, ``StateError`` for a directory that cannot be used,
+        ``SettingsError`` for a file system that cannot be opened, and ``RetryError`` when something does not
+        answer, such as the directory's file system.
         """
         with awaited(self._root):
             return self._pass()
 
     def _pass(self) -> PassReport:
-        head = self._head or self._opened()
+        is_new, head = self._head is None, self._head or self._opened()
         self._head = None  # after a failure the next pass opens the directory again, which repairs it
         self._at_step("W2")
         sources = self._source.tables()
         _require_same(head, sources)
         _require_owned(head, sources)
-        bounds = self._source.bounds(sources)
+        if is_new:
+            head = replace(head, tables=_told_whole(head.tables, sources))
+            self._described(head.tables)
+            if head.delta:
+                _require_whole(head)
+            if self._delta is not None and not head.delta:
+                head = self._with_delta(head, self._delta)
+        waiting = {source.topic for source in sources if not _is_loaded(head, source)}
+        read_to = {place: each.read_to for place, each in head.positions.items() if place.topic in waiting}
+        bounds = settled_bounds(lambda: self._source.bounds(sources), read_to, self._wait)
         tables, answers = self._run(head, sources, bounds)
         self._at_step("W4")
         now = self._source.tables()
         _require_same(head, now)  # a topic that was created again meanwhile may have been read
         going_on = {source.topic: source for source in now if not source.complete}
-        is_unsure = _is_unsure(head, answers, going_on)
-        closed = _bound(answers, {source.topic for source in sources if source.complete})
+        complete = {source.topic for source in sources if source.complete}
+        has_completed = any(source.complete and source.topic not in complete for source in now)
+        is_unsure = has_completed or _is_unsure(head, answers, going_on)
+        closed = _bound(answers, complete, head.closed)
         if is_unsure or closed <= head.closed:
             self._manifest.require_newest(head)  # what another loader has written is not ours to remove
             self._remove(head)
@@ -188,13 +222,23 @@ class Loader:
         else:
             self._require_options(head)
             head = replace(head, number=head.number + 1)
-        head = replace(head, delta=self._delta is not None)  # Delta tables may be asked for later on
         self._manifest.commit(head)
-        if self._delta is not None:
+        if self._delta is not None and head.delta:
             self._delta.follow(head)
         self._remove(head)
         self._manifest.remove_pages(head)
         return head
+
+    def _with_delta(self, head: ManifestHead, delta: DeltaTables) -> ManifestHead:
+        """Begin Delta tables of a load that has had none. That is for good, so it is seen before that it can
+        be done.
+        """
+        _require_whole(head)
+        delta.require(head)
+        begun = replace(head, number=head.number + 1, delta=True)
+        self._manifest.commit(begun)
+        delta.follow(begun)
+        return begun
 
     def _require_options(self, head: ManifestHead) -> None:
         if head.buckets != self._buckets:
@@ -210,47 +254,74 @@ class Loader:
 
     def _begun(self) -> ManifestHead:
         sources = self._source.tables()
-        self._manifest.require_unused(changes_directory(source.topic) for source in sources)
-        columns = self._source.columns([source.topic for source in sources])
+        self._manifest.require_unused(
+            directory(source.topic)
+            for source in sources
+            for directory in (changes_directory, current_directory)
+        )
+        columns = self._source.columns([source.topic for source in sources], {})
         tables = tuple(
             LoadedTable(
-                each.topic, each.topic_id, each.partitions, each.feed, each.format, columns[each.topic]
+                each.topic,
+                each.topic_id,
+                each.partitions,
+                each.feed,
+                each.format,
+                columns[each.topic],
+                each.scanned,
             )
             for each in sources
         )
         starts = [self._buckets.of(source.start) for source in sources]
         before = self._buckets.before(min(starts))
-        return ManifestHead(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables)
+        delta = self._delta is not None
+        head = ManifestHead(uuid.uuid4().hex, self._buckets, max(starts), before, before, tables, delta)
+        if self._delta is not None:
+            _require_whole(head)
+            self._delta.require(head)
+        return head
 
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
-        """Read and write the rows (step W3).
+        """Read and write the rows (step W3), but for topics that are loaded to their end.
 
         If rows have members for which the tables have no column, all of it is done again with those columns.
+        The descriptors are looked at behind the rows, so those of these rows are among them.
         """
         tables = head.tables
         for _ in range(_READ_AGAIN):
             tasks = [
                 self._task(head, table, source, place, bounds[place])
                 for table, source in zip(tables, sources, strict=True)
+                if not _is_loaded(head, source)
                 for place in table.places
             ]
             self._at_step("W3")
             answers = self._run_tasks(tasks)
+            described = tables
+            if any(answer.files or answer.unknown or answer.fault for answer in answers):
+                described = self._described(tables)
             _require_no_fault(answers)
             unknown = {(answer.place.topic, name) for answer in answers for name in answer.unknown}
             if not unknown:
                 return tables, answers
-            columns = self._source.columns([table.topic for table in tables])
-            tables = tuple(
-                replace(table, columns=table.columns.grown(columns[table.topic], table.topic))
-                for table in tables
-            )
+            tables = described
         topic, name = min(unknown)
         raise InputError(
             f"Rows of {topic} have a member {name}, and no descriptor in the log has a column of that name:"
             " is --topic-prefix that of the store's log?"
+        )
+
+    def _described(self, tables: Sequence[LoadedTable]) -> tuple[LoadedTable, ...]:
+        """Return the tables with the columns that their descriptors have now.
+
+        Raises ``InputError`` for a column or a primary key that is not what it was.
+        """
+        loaded = {table.topic: table.columns for table in tables}
+        columns = self._source.columns(list(loaded), loaded)
+        return tuple(
+            replace(table, columns=table.columns.grown(columns[table.topic], table.topic)) for table in tables
         )
 
     def _task(
@@ -266,8 +337,16 @@ class Loader:
             raise TopologyError(
                 f"The records of {place} below offset {bounds.low} are deleted, and those from"
                 f" {position.offset} on were not loaded yet: the tables would lack rows. They stay as they"
-                f" are, closed at {head.closed}. Begin a new load in another directory, from a new feed with"
-                " an initial scan, and give its topics a longer retention."
+                f" are, closed at {Timestamp(head.closed)}. Begin a new load in another directory, from a new"
+                " feed with an initial scan, and give its topics a longer retention."
+            )
+        if bounds.end < position.read_to:
+            raise TopologyError(
+                f"{place} ends at offset {bounds.end}, and was read to {position.read_to}: the topic was cut,"
+                " as by a new leader that lacked its last records. The tables may have rows that it has lost,"
+                " and other rows may get the offsets that were read. The tables stay as they are, closed at"
+                f" {Timestamp(head.closed)}. Begin a new load in another directory, from a new feed with an"
+                " initial scan."
             )
         if source.complete:  # nothing more comes, so the topic counts as if a marker stood at its end
             promised = Timestamp(head.buckets.of(source.start))
@@ -283,6 +362,7 @@ class Loader:
             bounds.end,
             records,
             source.term,
+            source.start if source.complete else None,
         )
 
     def _commit(
@@ -294,10 +374,10 @@ class Loader:
         files: Sequence[DataFile],
     ) -> ManifestHead:
         """Commit the bound with its files, bring Delta tables up to it, and tidy up (steps W5 to W8)."""
-        positions: dict[TopicPartition, LoadPosition] = {
-            answer.place: answer.position(closed) for answer in answers
-        }
+        positions = {**head.positions, **{answer.place: answer.position(closed) for answer in answers}}
         self._at_step("W5")
+        if self._delta is not None and tables != head.tables:
+            self._delta.require(replace(head, tables=tuple(tables)))
         self._require_files(head, files)
         pages = self._manifest.write_pages(head, files)
         self._at_step("W6")
@@ -342,13 +422,18 @@ def run_here(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
     return [load_partition(task) for task in tasks]
 
 
-def _bound(answers: Sequence[PartitionAnswer], complete: Set[str]) -> BucketEnd:
-    """Return the last bucket that every partition has closed.
+def _is_loaded(head: ManifestHead, source: SourceTable) -> bool:
+    """Whether a topic is loaded to its end. What stands on it now may be a later feed's."""
+    return source.complete and head.buckets.of(source.start) <= head.closed
+
+
+def _bound(answers: Sequence[PartitionAnswer], complete: Set[str], before: BucketEnd) -> BucketEnd:
+    """Return the last bucket that every partition has closed; without any ``before``.
 
     Topics on which nothing more comes do not hold back other topics.
     """
     going_on = [answer.closed for answer in answers if answer.place.topic not in complete]
-    return min(going_on) if going_on else max(answer.closed for answer in answers)
+    return min(going_on) if going_on else max((answer.closed for answer in answers), default=before)
 
 
 def _has_stopped(answer: PartitionAnswer, closed: BucketEnd, going_on: Mapping[str, SourceTable]) -> bool:
@@ -387,6 +472,22 @@ def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
     faults = [answer.fault for answer in answers if answer.fault]
     if faults:
         raise InputError(min(faults))
+
+
+def _told_whole(tables: Sequence[LoadedTable], sources: Sequence[SourceTable]) -> tuple[LoadedTable, ...]:
+    """Return the tables with what their feeds began with, which heads of version 1 do not have."""
+    return tuple(replace(table, whole=source.scanned) for table, source in zip(tables, sources, strict=True))
+
+
+def _require_whole(head: ManifestHead) -> None:
+    """Raise ``InputError`` if there would be a Delta table of current rows that lacks rows."""
+    for table in head.tables:
+        if not table.whole:
+            raise InputError(
+                f"Feed {table.feed} of {table.topic} began without a scan, so its rows that have not changed"
+                " since are missing, and --delta keeps a table of current rows. Load its changes without"
+                " --delta, or load a feed WITH initial_scan, into another directory."
+            )
 
 
 def _require_same(head: ManifestHead, sources: Sequence[SourceTable]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions, InitialScan
@@ -17,14 +18,20 @@ from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.topic_admin import open_admin
-from tidegate.client.log_descriptors import versions_in_log
+from tidegate.client.log_descriptors import LogDescriptors
 from tidegate.client.subscribe.feed_history import require_beginning
 from tidegate.client.subscribe.feed_term import FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import reading_fault
-from tidegate.errors import InputError
+from tidegate.client.subscribe.stable_columns import require_stable, versions_since
+from tidegate.errors import InputError, StateError
+from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spark.warehouse.columns import Columns, columns_of
 from tidegate.spark.warehouse.load_pass import SourceTable
 from tidegate.verify import TopicPartition, TopicRecord
+
+_LOAD_ANEW: Final = (
+    "Create a new feed WITH initial_scan on topics of its own, and load that into another directory"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,7 @@ class FeedsSource:
         self._topics = frozenset(topics)
         self._as_text = as_text
         self._jobs = Jobs(connection, app_id)
+        self._descriptors = LogDescriptors(connection, log)
 
     def tables(self) -> Sequence[SourceTable]:
         """See ``LoadSource``."""
@@ -108,36 +116,56 @@ class FeedsSource:
             bounds |= Cluster(connections[servers]).bounds(places)
         return bounds
 
-    def columns(self, topics: Sequence[str]) -> Mapping[str, Columns]:
-        """See ``LoadSource``. Reads one partition of the log, since every partition has all descriptors."""
-        versions = versions_in_log(self._connection, self._log)
+    def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> Mapping[str, Columns]:
+        """See ``LoadSource``. Reads one partition of the log, since every partition has all descriptors.
+
+        If the log has no descriptor of a loaded table any more, its columns have not changed.
+        """
+        versions = self._descriptors.look()
         found: dict[str, Columns] = {}
         unknown = set(self._as_text)
         jobs = self._jobs.view()
         for feed_id in self._feed_ids:
             feed = FeedTopics.of(feed_id, known_feed(jobs, feed_id))
             for target in feed.targets:
-                if target.topic not in topics:
+                topic = target.topic
+                if topic not in topics:
                     continue
-                if target.table_id not in versions:
+                if target.table_id in versions:
+                    valid = versions_of_rows(versions[target.table_id], feed, term_of(jobs, feed_id))
+                    require_stable(target.table, valid, feed.options, _LOAD_ANEW)
+                    found[topic] = columns_of(valid, feed.options, self._texts(topic, loaded.get(topic)))
+                elif topic in loaded:
+                    found[topic] = loaded[topic]
+                else:
                     raise InputError(
                         f"The log {self._log} has no descriptor of {target.table} any more, so the types of"
                         " its columns are not known: is --topic-prefix that of the store's log?"
                     )
-                texts = {
-                    name.removeprefix(f"{target.topic}.")
-                    for name in self._as_text
-                    if name.startswith(f"{target.topic}.")
-                }
-                columns = columns_of(versions[target.table_id], feed.options, texts)
-                unknown -= {f"{target.topic}.{name}" for name in columns.names}
-                found[target.topic] = columns
+                unknown -= {f"{topic}.{name}" for name in found[topic].names}
         if unknown:
             raise InputError(
                 f"--as-text names {min(unknown)}, which is no column of a topic that is loaded: it is"
                 " <topic>.<column>."
             )
         return found
+
+    def _texts(self, topic: str, loaded: Columns | None) -> frozenset[str]:
+        """Return the columns of a topic that are text: those that are loaded so, and new ones that are
+        asked for.
+        """
+        start = f"{topic}."
+        asked = {name.removeprefix(start) for name in self._as_text if name.startswith(start)}
+        if loaded is None:
+            return frozenset(asked)
+        types = {column.name: column.type for column in loaded.columns}
+        for name in sorted(asked - loaded.texts):
+            if name in types:
+                raise StateError(
+                    f"--as-text names {topic}.{name}, which was loaded as {types[name]} so far: one table"
+                    " cannot hold both. Load without that, or into another directory."
+                )
+        return loaded.texts | asked
 
     def _tables_of(self, feed_id: FeedId, feed: FeedTopics, term: FeedTerm) -> Iterator[SourceTable]:
         fault = loading_fault(feed.options)
@@ -163,7 +191,16 @@ class FeedsSource:
                 complete,
                 KafkaReading(connection, feed.options),
                 term,
+                feed.options.initial_scan is not InitialScan.NO,
             )
+
+
+def versions_of_rows(
+    versions: Sequence[TableDescriptor], feed: FeedTopics, term: FeedTerm
+) -> Sequence[TableDescriptor]:
+    """Return the versions of a table that rows of the feed may have, from its start to its end."""
+    first, *later = versions_since(versions, feed.changes_from)
+    return [first, *(each for each in later if term.end is None or each.modified <= term.end)]
 
 
 def loading_fault(options: FeedOptions) -> str:

@@ -27,7 +27,8 @@ from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets, day_
 from tidegate.spark.warehouse.columns import Columns, LoadedColumn
 from tidegate.verify import TopicPartition
 
-_VERSION: Final = 1
+_HEAD_VERSION: Final = 2  # in version 1 a position has no ``read_to``, and a table no ``whole``
+_PAGE_VERSION: Final = 1
 
 #: More partitions than a topic of Kafka has. A table keeps a position for each partition.
 _PARTITIONS_MAX: Final = 1 << 20
@@ -59,7 +60,8 @@ class DataFile:
 class LoadedTable:
     """A topic that is loaded, the feed that writes it, and what may not change about it.
 
-    ``columns`` only grow.
+    ``columns`` only grow. ``whole`` says that the feed began with a scan: without it the rows that have not
+    changed since are missing, and the changes tell no table.
     """
 
     topic: str
@@ -68,6 +70,7 @@ class LoadedTable:
     feed: str
     format: Format
     columns: Columns
+    whole: bool = True
 
     @property
     def places(self) -> list[TopicPartition]:
@@ -80,11 +83,13 @@ class LoadPosition:
     """The place from which the next pass reads a partition.
 
     ``offset`` is the lowest offset of a row that is in no closed bucket. ``marker`` is the highest marker
-    seen so far, which may stand before that offset.
+    seen so far, which may stand before that offset. ``read_to`` is the offset below which passes have read,
+    so the marker stands below it.
     """
 
     offset: int = 0
     marker: Timestamp = ZERO
+    read_to: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +174,7 @@ class Manifest:
         for day, added in sorted(by_day.items()):
             known = self._page(pages[day]) if day in pages else []
             name = f"{day}-{head.number + 1:010d}-{uuid.uuid4().hex}"
-            body = {"version": _VERSION, "files": [asdict(file) for file in [*known, *added]]}
+            body = {"version": _PAGE_VERSION, "files": [asdict(file) for file in [*known, *added]]}
             self.filesystem.create_dir(self._pages)
             self._write(f"{self._pages}/{name}.json", body)
             pages[day] = name
@@ -231,7 +236,7 @@ class Manifest:
                 f"{path} is missing, which the newest commit names: put it back, or begin a new load in"
                 " another directory"
             )
-        return _loaded(content, path, _files_from)
+        return _loaded(content, path, _files_from, _PAGE_VERSION)
 
     def _write(self, path: str, body: Mapping[str, Any]) -> None:
         write_whole(self.filesystem, path, json.dumps(body, sort_keys=True, indent=1).encode())
@@ -260,10 +265,12 @@ def _order(file: DataFile) -> tuple[int, str, int, str]:
     return file.bucket, file.topic, file.partition, file.path
 
 
-def _loaded(content: bytes, path: str, read: Callable[[dict[str, Any]], _T]) -> _T:
+def _loaded(
+    content: bytes, path: str, read: Callable[[dict[str, Any]], _T], newest: int = _HEAD_VERSION
+) -> _T:
     try:
         body = json.loads(content)
-        if body["version"] > _VERSION:
+        if body["version"] > newest:
             raise StateError(f"{path} was written by a newer version of tidegate: go on with that one")
         return read(body)
     except (*_UNREADABLE, SettingsError) as error:
@@ -274,7 +281,7 @@ def _loaded(content: bytes, path: str, read: Callable[[dict[str, Any]], _T]) -> 
 
 def _head_to(head: ManifestHead) -> dict[str, Any]:
     return {
-        "version": _VERSION,
+        "version": _HEAD_VERSION,
         "load": head.load,
         "number": head.number,
         "bucket_ns": head.buckets.length_ns,
@@ -289,12 +296,10 @@ def _head_to(head: ManifestHead) -> dict[str, Any]:
                 "partitions": table.partitions,
                 "feed": table.feed,
                 "format": table.format.value,
+                "whole": table.whole,
                 "key": list(table.columns.key),
                 "columns": [[column.name, column.type] for column in table.columns.columns],
-                "positions": [
-                    [head.position(place).offset, head.position(place).marker.decimal()]
-                    for place in table.places
-                ],
+                "positions": [_position_to(head.position(place)) for place in table.places],
             }
             for table in head.tables
         ],
@@ -311,13 +316,14 @@ def _head_from(body: dict[str, Any]) -> ManifestHead:
             each["feed"],
             Format(each["format"]),
             Columns(tuple(each["key"]), tuple(LoadedColumn(*column) for column in each["columns"])),
+            each.get("whole", True),
         )
         for each in body["tables"]
     )
     positions = {
-        place: LoadPosition(offset, parse_decimal(marker))
+        place: _position_from(*position)
         for table, each in zip(tables, body["tables"], strict=True)
-        for place, (offset, marker) in zip(table.places, each["positions"], strict=True)
+        for place, position in zip(table.places, each["positions"], strict=True)
     }
     return ManifestHead(
         body["load"],
@@ -331,6 +337,15 @@ def _head_from(body: dict[str, Any]) -> ManifestHead:
         positions,
         body["pages"],
     )
+
+
+def _position_to(position: LoadPosition) -> list[int | str]:
+    return [position.offset, position.marker.decimal(), position.read_to]
+
+
+def _position_from(offset: int, marker: str, read_to: int = 0) -> LoadPosition:
+    """Return a stored position. In a head of version 1 it does not have how far passes have read."""
+    return LoadPosition(offset, parse_decimal(marker), max(offset, read_to))
 
 
 def _partitions(stored: int) -> int:

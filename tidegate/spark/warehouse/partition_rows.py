@@ -46,8 +46,8 @@ class BucketRows:
     ``closed`` is the bound of that commit. ``marker`` is the last marker among the records, zero for none;
     markers that an earlier feed may have written do not count. ``later`` is the first marker of a later feed,
     ``None`` before it comes: no record from it on may be taken. ``first_offsets`` has the offset of the first
-    row of each bucket above ``closed``. ``repeats`` counts rows that are dropped, and so are rows of an
-    earlier feed.
+    row of each bucket above ``closed``. ``last`` is the time of the feed's last row, if it is known.
+    ``repeats`` counts rows that are dropped, and so are rows of other feeds.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class BucketRows:
         buckets: Buckets,
         closed: BucketEnd,
         term: FeedTerm = ALONE,
+        last: Timestamp | None = None,
     ) -> None:
         self.marker = Timestamp(0)
         self.later: Timestamp | None = None
@@ -68,6 +69,7 @@ class BucketRows:
         self._buckets = buckets
         self._closed = closed
         self._term = term
+        self._last = last
         self._seen = SeenVersions(self._place)
 
     def take(self, record: TopicRecord) -> RowChange | None:
@@ -85,7 +87,8 @@ class BucketRows:
         row = self._reader.row(self._place, read)
         updated = timestamp_of(row)
         bucket = self._buckets.of(updated)
-        if updated < self._term.start or bucket <= self._closed or self._seen.is_repeat(read, updated):
+        is_others = updated < self._term.start or (self._last is not None and updated > self._last)
+        if is_others or bucket <= self._closed or self._seen.is_repeat(read, updated):
             self.repeats += 1
             return None
         self.first_offsets.setdefault(bucket, read.offset)

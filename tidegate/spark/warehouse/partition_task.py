@@ -7,13 +7,13 @@ is not told of are removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidegate.changefeed.encoding.record import RecordDecoder
 from tidegate.client.subscribe.feed_term import ALONE, FeedTerm
-from tidegate.errors import InputError
+from tidegate.errors import InputError, SettingsError, UnreadableRow, brief
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
 from tidegate.spark.warehouse.buckets import NO_BUCKET, BucketEnd, Buckets
@@ -41,7 +41,8 @@ class LoadTask:
 
     ``closed`` is the bound of the last commit. The task may stop once it has read ``records`` records, if one
     of them is a marker that closes one bucket more (0: it reads all). It stops at the first marker that is
-    later than ``term``. ``root`` is the URI of the warehouse.
+    later than ``term``, and passes over rows above ``last``, which are a later feed's. ``root`` is the URI of
+    the warehouse.
     """
 
     reading: TopicReading
@@ -54,21 +55,24 @@ class LoadTask:
     end: int
     records: int = 0
     term: FeedTerm = ALONE
+    last: Timestamp | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
     """The result of a task. It has read to below ``read_to``, and ``more`` says that this is not the end.
 
-    ``closed`` is the last bucket that the partition's own markers close, and ``files`` are those of buckets
-    up to it. ``first_offsets`` has the offset of the first row of each bucket that is not committed.
-    ``later`` is the marker of a later feed at which the task has stopped, at the offset ``read_to``.
-    ``unknown`` are members of rows for which the table has no column, and ``fault`` is a sentence; with
-    either of them nothing else counts.
+    ``known_to`` is the offset below which this task or earlier passes have read, and ``marker`` is the
+    highest marker below it. ``closed`` is the last bucket that the partition's own markers close, and
+    ``files`` are those of buckets up to it. ``first_offsets`` has the offset of the first row of each bucket
+    that is not committed. ``later`` is the marker of a later feed at which the task has stopped, at the
+    offset ``read_to``. ``unknown`` are members of rows for which the table has no column, and ``fault`` is a
+    sentence; with either of them nothing else counts.
     """
 
     place: TopicPartition
     read_to: int = 0
+    known_to: int = 0
     more: bool = False
     closed: BucketEnd = NO_BUCKET
     marker: Timestamp = ZERO
@@ -82,7 +86,7 @@ class PartitionAnswer:
     def position(self, closed: BucketEnd) -> LoadPosition:
         """Return where to read on from once buckets up to ``closed`` are committed."""
         waiting = [offset for bucket, offset in self.first_offsets if bucket > closed]
-        return LoadPosition(min(waiting, default=self.read_to), self.marker)
+        return LoadPosition(min(waiting, default=self.read_to), self.marker, self.known_to)
 
 
 class _UnknownColumns(Exception):
@@ -95,7 +99,10 @@ class _UnknownColumns(Exception):
 
 def load_partition(task: LoadTask) -> PartitionAnswer:
     """Run a task. Faults of the records are in the answer; raises only faults that may pass."""
-    filesystem, root = opened_by_arrow(task.root)
+    try:
+        filesystem, root = opened_by_arrow(task.root)
+    except SettingsError as error:
+        return PartitionAnswer(task.place, fault=f"A task cannot write. {error}")
     files = BucketFiles(filesystem, root, task.table, task.place.partition)
     try:
         return _load(task, files)
@@ -109,8 +116,9 @@ def load_partition(task: LoadTask) -> PartitionAnswer:
 
 def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     position, buckets = task.position, task.buckets
-    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed, task.term)
-    known = frozenset(task.table.columns.names)
+    rows = BucketRows(task.place, task.reading.decoder(), buckets, task.closed, task.term, task.last)
+    columns = task.table.columns
+    known = frozenset(columns.names)
     read_to, more = max(position.offset, task.end), False
     records = task.reading.records(task.place, position.offset, task.end)
     for count, record in enumerate(records, start=1):
@@ -120,6 +128,7 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
             break
         if change is not None:
             _require_known(change, known)
+            _require_key(change, columns.key, task.place)
             files.add(change)
         if task.records and count >= task.records and buckets.closed_by(rows.marker) > task.closed:
             read_to, more = record.offset + 1, record.offset + 1 < task.end
@@ -127,10 +136,12 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     marker = max(position.marker, rows.marker)
     # An earlier pass may have seen its marker behind the records that this one stopped at. That marker closes
     # nothing yet.
-    closed = max(task.closed, buckets.closed_by(rows.marker if more else marker))
+    closing = marker if read_to >= position.read_to else rows.marker
+    closed = max(task.closed, buckets.closed_by(closing))
     return PartitionAnswer(
         task.place,
         read_to,
+        max(read_to, position.read_to),
         more,
         closed,
         marker,
@@ -139,6 +150,37 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
         rows.repeats,
         rows.later,
     )
+
+
+def _require_key(change: RowChange, key: Sequence[str], place: TopicPartition) -> None:
+    """Raise ``UnreadableRow`` for a record whose key is not made of the columns in ``key``."""
+    if len(change.key) != len(key):
+        why = f"has a key of {len(change.key)} values, and the table's has {len(key)}: {', '.join(key)}"
+    elif other := _differing(change, key):
+        name, in_key, in_row = other
+        why = f"has {brief(repr(in_key))} in its key for {name}, and {brief(repr(in_row))} in its row"
+    else:
+        return
+    raise UnreadableRow(
+        f"The record at offset {change.offset} of {place} {why}. The primary key was changed, or another feed"
+        " has written to the topic. Begin a new load in another directory, from a new feed with an initial"
+        " scan",
+        place.topic,
+        place.partition,
+        change.offset,
+    )
+
+
+def _differing(change: RowChange, key: Sequence[str]) -> tuple[str, Any, Any] | None:
+    """Return a column that has another value in the key than in the row, with both.
+
+    A virtual column may be NULL in the row.
+    """
+    row = change.row or {}
+    for name, value in zip(key, change.key, strict=True):
+        if row.get(name) not in (None, value):
+            return name, value, row[name]
+    return None
 
 
 def _require_known(change: RowChange, known: frozenset[str]) -> None:

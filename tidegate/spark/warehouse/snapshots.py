@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 from tidegate.errors import InputError, StateError
 from tidegate.hlc import Timestamp
 from tidegate.spark.platform.file_systems import opened_by_arrow
+from tidegate.spark.platform.whole_files import awaited
 from tidegate.spark.warehouse.buckets import BucketEnd
 from tidegate.spark.warehouse.columns import DELETED
-from tidegate.spark.warehouse.data_files import changes_directory, changes_schema
+from tidegate.spark.warehouse.data_files import changes_directory, changes_schema, current_directory
 from tidegate.spark.warehouse.delta_tables import (
     closed_by_version,
-    current_directory,
     current_schema,
     fitted,
     newest_rows,
@@ -34,13 +34,17 @@ _T = TypeVar("_T")
 
 
 class Warehouse:
-    """The tables in the directory ``root``, a URI. Raises ``InputError`` if nothing was ever loaded there."""
+    """The tables in the directory ``root``, a URI.
+
+    Raises ``InputError`` if nothing was ever loaded there, ``SettingsError`` for a file system that cannot be
+    opened, and ``StoreAway`` for one that does not answer.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
-        filesystem, path = opened_by_arrow(root)
-        self._manifest = Manifest(filesystem, path)
-        self._head()
+        with awaited(self._root):
+            self._manifest = Manifest(*opened_by_arrow(self._root))
+            self._head()
 
     @property
     def closed(self) -> Timestamp:
@@ -73,13 +77,17 @@ class Warehouse:
         return [f"{self._root}/{file.path}" for file in self._read(lambda head: self._files(head, topic, at))]
 
     def changes(self, topic: str, at: Timestamp | None = None) -> pa.Table:
-        """Return all changes of a topic up to ``at``, in no order. Raises as ``rows`` does."""
+        """Return all changes of a topic up to ``at``, in no order.
+
+        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``.
+        """
         return self._read(lambda head: self._changes(head, topic, at))
 
     def rows(self, topic: str, at: Timestamp | None = None) -> pa.Table:
         """Return the rows of a topic's table at ``at``; without it, at the end of the last closed bucket.
 
-        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``.
+        Raises ``InputError`` for a time that is not the end of a closed bucket, or before ``first``, and for
+        a feed that began without a scan.
         """
         return self._read(lambda head: self._rows(head, topic, at))
 
@@ -133,6 +141,12 @@ class Warehouse:
 
     def _rows(self, head: ManifestHead, topic: str, at: Timestamp | None) -> pa.Table:
         table = head.table(topic)
+        if not table.whole:
+            raise InputError(
+                f"Feed {table.feed} of {topic} began without a scan, so its rows that have not changed since"
+                " are missing: there is no table of its rows at any time. `changes` has its changes. Load a"
+                " feed WITH initial_scan for tables."
+            )
         newest = newest_rows(self._changes(head, topic, at), table.columns.key)
         return newest.filter(pc.invert(newest.column(DELETED))).select(current_schema(table).names)
 

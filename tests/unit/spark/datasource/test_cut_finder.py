@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,15 @@ def test_a_cluster_without_the_rows_before_has_no_table_and_changes_above_what_i
     with pytest.raises(InputError, match=f"began at {_BEGIN}"):
         finder.first(Timestamp(_BEGIN.wall - 1))
     assert finder.first(_BEGIN).closed == _BEGIN
+
+
+def test_a_topic_that_was_cut_below_a_cut_ends_the_query(finder: CutFinder) -> None:
+    cut, waited = finder.first(_BEGIN), list[float]()
+    finder._wait = waited.append
+    beyond = {place: offset + 100 for place, offset in cut.positions.items()}
+    with pytest.raises(HistoryLost, match=r"which ends at \d+: the topic was cut"):
+        finder.next(replace(cut, positions=beyond), None)
+    assert waited, "a new leader may have named the end"
 
 
 def test_no_load_begins_where_the_rows_before_are_missing(feed: HandFeed) -> None:

@@ -184,16 +184,21 @@ class ListReading:
 
 
 class HistorySource:
-    """A history as the loader's source: ``ends`` say how much of it is there."""
+    """A history as the loader's source: ``ends`` say how much of it is there.
+
+    ``dips`` are by how much lower ends new leaders name, once.
+    """
 
     def __init__(self, history: FeedHistory) -> None:
         self.history = history
         self.ends = dict.fromkeys(history.places, 0)
         self.lows = dict.fromkeys(history.places, 0)
+        self.dips: dict[TopicPartition, int] = {}
         self.ids = {topic: f"id of {topic}" for topic in TOPICS}
         self.column_sets = dict.fromkeys(TOPICS, COLUMNS)
         self.complete: frozenset[str] = frozenset()
         self.starts = dict.fromkeys(TOPICS, START)
+        self.scanned = True
         self.terms: dict[str, FeedTerm] = dict.fromkeys(TOPICS, ALONE)
 
     def tables(self) -> list[SourceTable]:
@@ -210,15 +215,20 @@ class HistorySource:
                 topic in self.complete,
                 reading,
                 self.terms[topic],
+                self.scanned,
             )
             for topic, count in sorted(TOPICS.items())
         ]
 
     def bounds(self, tables: Sequence[SourceTable]) -> dict[TopicPartition, Bounds]:
         """See ``LoadSource``."""
-        return {place: Bounds(self.lows[place], self.ends[place]) for place in self.history.places}
+        dips, self.dips = self.dips, {}
+        return {
+            place: Bounds(self.lows[place], max(self.ends[place] - dips.get(place, 0), 0))
+            for place in self.history.places
+        }
 
-    def columns(self, topics: Sequence[str]) -> dict[str, Columns]:
+    def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> dict[str, Columns]:
         """See ``LoadSource``."""
         return {topic: self.column_sets[topic] for topic in topics}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,9 +53,15 @@ def account(number: int, at: float, name: str = "a") -> Version:
     return Version("accounts", number, seconds(at), name)
 
 
-def plain_loader(root: str, source: HistorySource, *, records: int = 0) -> Loader:
+def plain_loader(
+    root: str,
+    source: HistorySource,
+    *,
+    records: int = 0,
+    wait: Callable[[float], object] = lambda _: None,
+) -> Loader:
     """A loader that nothing happens to."""
-    return Loader(source, run_here, root, BUCKETS, records=records)
+    return Loader(source, run_here, root, BUCKETS, records=records, wait=wait)
 
 
 def all_of(history: FeedHistory) -> HistorySource:

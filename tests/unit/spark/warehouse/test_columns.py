@@ -159,6 +159,34 @@ def test_a_column_that_changed_its_type_is_refused() -> None:
         columns_of([before, after], JSON)
 
 
+@pytest.mark.parametrize(
+    ("was", "new"),
+    [("INT4", "INT8"), ("VARCHAR(10)", "STRING"), ("TIMESTAMP(3)", "TIMESTAMP"), ("INT2[]", "INT8[]")],
+)
+def test_a_column_whose_type_has_another_width_holds_both(was: str, new: str) -> None:
+    after = dataclasses.replace(table(("v", new)), version=2, modified=Timestamp(2))
+    assert (
+        columns_of([table(("v", was)), after], JSON).columns == columns_of([table(("v", was))], JSON).columns
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "new"),
+    [
+        ("BYTES", "STRING"),
+        ("JSONB", "STRING"),
+        ("DECIMAL(10,2)", "DECIMAL(12,2)"),
+        ("INT8", "INT8[]"),
+        ("INT8[]", "STRING[]"),
+        ("season('a','b')", "STRING"),
+    ],
+)
+def test_a_column_whose_type_has_another_form_is_refused(was: str, new: str) -> None:
+    after = dataclasses.replace(table(("v", new)), version=2, modified=Timestamp(2))
+    with pytest.raises(InputError, match="column v of pets was"):
+        columns_of([table(("v", was)), after], JSON)
+
+
 def test_columns_of_all_versions_are_loaded() -> None:
     before = table(("old", "INT8"))
     after = dataclasses.replace(table(("new", "INT8")), version=2, modified=Timestamp(2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from tests.unit.spark.warehouse.feed_histories import (
     BUCKETS,
@@ -25,6 +26,7 @@ from tests.unit.spark.warehouse.hand_loads import (
     PETS,
     account,
     all_of,
+    below,
     check_closed,
     check_no_leavings,
     directory,
@@ -36,9 +38,10 @@ from tidegate.client.subscribe.feed_term import FeedTerm
 from tidegate.errors import InputError, StateError
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.load_pass import Loader, run_here
+from tidegate.spark.warehouse.manifest import Manifest
 from tidegate.spark.warehouse.partition_task import LoadTask, PartitionAnswer
 from tidegate.spark.warehouse.snapshots import Warehouse
-from tidegate.verify import TopicPartition
+from tidegate.verify import TopicPartition, TopicRecord
 
 
 def handed_over() -> HistorySource:
@@ -150,3 +153,57 @@ def test_a_scan_that_has_succeeded_is_loaded_from_a_topic_that_a_later_feed_has(
         for _ in range(2):
             assert to_now(plain_loader(root, source)).closed == FIRST.wall
         assert as_rows(Warehouse(root).rows("accounts")) == {IN_A0: ("scan", START)}
+
+
+def scanned_once(*others: Version | Timestamp) -> HistorySource:
+    """A scan of ``pets`` that has succeeded, with these records behind it, and ``accounts`` to second 2."""
+    pet = Version("pets", 1, START, "scan")
+    source = all_of(
+        history_of({PETS: [pet, *others], A0: [seconds(1), seconds(2)], A1: [seconds(1), seconds(2)]})
+    )
+    source.complete = frozenset({"pets"})
+    source.terms["pets"] = FeedTerm(START, START.prev(), START)
+    return source
+
+
+def test_rows_of_a_later_feed_are_not_in_the_bucket_of_a_scan_that_has_succeeded() -> None:
+    assert BUCKETS.of(START.next()) == BUCKETS.of(START)
+    later = [Version("pets", 1, START.next(), "later feed"), Version("pets", 2, seconds(0.5), "later feed")]
+    with directory() as root:
+        assert to_now(plain_loader(root, scanned_once(*later))).closed == seconds(2).wall
+        assert as_rows(Warehouse(root).rows("pets")) == {1: ("scan", START)}
+
+
+def test_a_topic_that_is_loaded_to_its_end_is_not_read_again_whatever_has_become_of_it() -> None:
+    source = scanned_once()
+    whole = source.ends
+    with directory() as root:
+        source.ends = whole | {A0: 1, A1: 1}
+        assert to_now(plain_loader(root, source)).closed == seconds(1).wall
+        source.history.records[PETS].append(TopicRecord(*PETS, 1, b"[1]", b"of another envelope", 0))
+        source.lows[PETS], source.ends = 1, whole | {PETS: 2}
+        assert to_now(plain_loader(root, source)).closed == seconds(2).wall
+        head = Manifest(LocalFileSystem(), str(below(root))).head()
+        assert head is not None
+        assert head.position(PETS).read_to == 1, "what was read of it is not forgotten"
+        source.complete = frozenset(TOPICS)
+        assert to_now(plain_loader(root, source)).closed == seconds(2).wall
+        assert as_rows(Warehouse(root).rows("pets")) == {1: ("scan", START)}
+
+
+def test_a_scan_that_succeeds_while_a_later_feed_writes_is_read_again_before_it_counts() -> None:
+    source = scanned_once(Version("pets", 1, START.next(), "later feed"), seconds(2))
+    source.complete, source.terms = frozenset(), dict.fromkeys(TOPICS, FeedTerm(START, START.prev(), None))
+
+    def run(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
+        answers = run_here(tasks)
+        source.complete = frozenset({"pets"})
+        source.terms["pets"] = FeedTerm(START, START.prev(), START)
+        return answers
+
+    with directory() as root:
+        loading = Loader(source, run, root, BUCKETS)
+        report = loading.run_pass()
+        assert (report.news, report.more) == (False, True)
+        assert to_now(loading).closed == seconds(2).wall
+        assert as_rows(Warehouse(root).rows("pets")) == {1: ("scan", START)}

@@ -101,15 +101,16 @@ def loader(root: str, source: HistorySource, steps: Steps, draw: st.DataObject, 
     tasks = crashing_tasks(steps, draw.draw(st.booleans(), "twice"))
     merged = draw.draw(st.sampled_from([1, 4, 1_000]), "merged rows") if delta else 0
     followers = DeltaFollowers(root, merged, at_step=steps) if delta else None
-    return Loader(source, tasks, root, BUCKETS, followers, records, at_step=steps)
+    return Loader(source, tasks, root, BUCKETS, followers, records, at_step=steps, wait=lambda _: None)
 
 
 def grow(source: HistorySource, draw: st.DataObject) -> None:
-    """Let more of each partition be there."""
+    """Let more of each partition be there. A new leader may name a lower end at first."""
     for place, end in source.ends.items():
         source.ends[place] = draw.draw(
             st.integers(end, len(source.history.records[place])), f"end of {place}"
         )
+        source.dips[place] = draw.draw(st.sampled_from([0, 0, 0, 1, 3]), f"dip of {place}")
 
 
 def check_every_bucket(root: str, history: FeedHistory) -> None:
@@ -150,6 +151,7 @@ def load_through_crashes(root: str, history: FeedHistory, draw: st.DataObject, *
         except Crash:
             continue
         check_closed(root, history)
+    source.dips = {}
     source.ends = {place: len(records) for place, records in history.records.items()}
     to_now(loader(root, source, Steps(None), draw, delta=delta))
     expected = max(history.closed(source.ends), FIRST.wall - BUCKETS.length_ns)

@@ -63,14 +63,16 @@ HEAD_TEXT = """{
    "positions": [
     [
      41,
-     "2000000005.0000000000"
+     "2000000005.0000000000",
+     57
     ]
    ],
    "topic": "pets",
-   "topic_id": "TopicId"
+   "topic_id": "TopicId",
+   "whole": true
   }
  ],
- "version": 1
+ "version": 2
 }"""
 PAGE_TEXT = """{
  "files": [
@@ -93,7 +95,7 @@ def committed(root: Path) -> tuple[Manifest, ManifestHead]:
     """A directory with one bucket."""
     manifest = Manifest(fs.LocalFileSystem(), str(root))
     manifest.commit(BEGUN)
-    positions = {TopicPartition("pets", 0): LoadPosition(41, Timestamp(2 * 10**9 + 5))}
+    positions = {TopicPartition("pets", 0): LoadPosition(41, Timestamp(2 * 10**9 + 5), 57)}
     pages = manifest.write_pages(BEGUN, [FILE])
     head = advanced(replace(BEGUN, delta=True), FILE.bucket, [TABLE], positions, pages)
     manifest.commit(head)
@@ -129,7 +131,7 @@ def test_a_commit_that_was_cut_off_leaves_the_one_before(tmp_path: Path) -> None
         (b'"partitions": 1', b'"partitions": 1000000000000000000'),
         (b'"bucket_ns": 1000000000', b'"bucket_ns": 0'),
         (b'"pages": {}', b'"pages": ' + b"[" * 30_000 + b"]" * 30_000),
-        (b'"version": 1', b'"version": 1e999'),
+        (b'"version": 2', b'"version": 1e999'),
         (b'"format": "json"', b'"format": "' + b"x" * 30_000 + b'"'),
     ],
 )
@@ -155,9 +157,18 @@ def test_a_head_that_is_torn_is_named(tmp_path: Path) -> None:
 
 def test_a_head_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     manifest, _ = committed(tmp_path)
-    head_file(tmp_path).write_text(HEAD_TEXT.replace('"version": 1', '"version": 2'))
+    head_file(tmp_path).write_text(HEAD_TEXT.replace('"version": 2', '"version": 3'))
     with pytest.raises(StateError, match="newer version of tidegate"):
         manifest.head()
+
+
+def test_a_head_of_version_1_is_read(tmp_path: Path) -> None:
+    manifest, head = committed(tmp_path)
+    earlier = HEAD_TEXT.replace('"version": 2', '"version": 1').replace(",\n     57", "")
+    earlier = earlier.replace(',\n   "whole": true', "")
+    head_file(tmp_path).write_text(earlier.replace("PAGE", head.pages["1970-01-01"]))
+    positions = {TopicPartition("pets", 0): LoadPosition(41, Timestamp(2 * 10**9 + 5), 41)}
+    assert manifest.head() == replace(head, positions=positions)
 
 
 def test_a_page_that_is_missing_is_named(tmp_path: Path) -> None:

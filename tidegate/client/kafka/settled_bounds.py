@@ -1,0 +1,33 @@
+"""The bounds of partitions that may have a new leader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from tidegate.client.kafka.cluster import Bounds
+
+_ASKED: Final = 10
+_BETWEEN_S: Final = 1.0
+
+_Place = TypeVar("_Place")
+
+
+def settled_bounds(
+    ask: Callable[[], Mapping[_Place, Bounds]],
+    read_to: Mapping[_Place, int],
+    wait: Callable[[float], object] = time.sleep,
+) -> Mapping[_Place, Bounds]:
+    """Return what ``ask`` says, once no partition ends below the offset in ``read_to``.
+
+    A leader that has only begun does not know yet that its last records are committed, and may name a lower
+    end for a moment. So it is asked ten times, a second apart. An end that is lower even then is in what is
+    returned: the partition was cut.
+    """
+    for _ in range(_ASKED - 1):
+        bounds = ask()
+        if all(each.end >= read_to.get(place, 0) for place, each in bounds.items()):
+            return bounds
+        wait(_BETWEEN_S)
+    return ask()
