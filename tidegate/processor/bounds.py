@@ -19,6 +19,9 @@ HAND_OFFS_MAX: Final = 2 * PARENTS_MAX
 #: The most claims on one range that wait for answers, since each step looks at all of them. Any further claim
 #: is answered at once by *complete up to nothing*, so that its child scans.
 CLAIMS_MAX: Final = 1_024
+#: The most ranges with claims of which a partition has read nothing yet, since each step looks at all of
+#: them. A claim on any further one is answered so too.
+UNSEEN_PARENTS_MAX: Final = 4_096
 #: The most bytes of the log that a partition keeps for its parked ranges. Beyond it the range with most of
 #: them is quarantined: a scan brings what its backlog held.
 BACKLOG_BYTES: Final = 1 << 30

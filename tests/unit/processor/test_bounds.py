@@ -24,7 +24,13 @@ from tidegate.changefeed.lifecycle.control import Activate, Failed
 from tidegate.errors import FeedError
 from tidegate.hlc import ZERO_RESOLVED
 from tidegate.processor.batch import ExchangeRecord, StateTable, StepResult
-from tidegate.processor.bounds import CLAIMS_MAX, HAND_OFFS_MAX, PARENTS_MAX, RecordBounds
+from tidegate.processor.bounds import (
+    CLAIMS_MAX,
+    HAND_OFFS_MAX,
+    PARENTS_MAX,
+    UNSEEN_PARENTS_MAX,
+    RecordBounds,
+)
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
@@ -355,6 +361,24 @@ def test_claims_beyond_those_that_a_range_keeps_are_told_that_nothing_is_sure() 
     }
     _require_bounded(driven.results)
     assert _told(_restored(driven.state)) == _told(driven)
+
+
+def test_claims_on_ranges_that_nobody_has_seen_do_not_wait_without_end() -> None:
+    """Each step looks at those that wait: it must not take longer with each range id that is made up."""
+    driven = _driven()
+    driven.control(_feed(0, PLAIN))
+    claims = [
+        Claim(RangeId(3), RangeId(2 * parent), RaftIndex(9), PLAIN.span)
+        for parent in range(1, UNSEEN_PARENTS_MAX + 101)
+    ]
+    result = _take(driven, claims)
+    answered = [message for message in result.exchanges if isinstance(message, HandOff)]
+    assert [answer.claim for answer in answered] == claims[-100:]
+    assert {(answer.resolved, answer.complete) for answer in answered} == {(ZERO_RESOLVED, False)}
+    assert len(list(driven.processor._ranges)) == UNSEEN_PARENTS_MAX
+    driven = _restored(driven.state)
+    again = _take(driven, claims)
+    assert [message.claim for message in again.exchanges if isinstance(message, HandOff)] == claims[-100:]
 
 
 def test_hand_offs_that_nobody_waits_for_are_not_kept_without_end() -> None:

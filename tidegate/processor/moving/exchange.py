@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tidegate.hlc import ZERO_RESOLVED
-from tidegate.processor.bounds import CLAIMS_MAX
+from tidegate.processor.bounds import CLAIMS_MAX, UNSEEN_PARENTS_MAX
 from tidegate.processor.log_clock import LEAD_MS
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.entry import RangeId
@@ -23,7 +23,7 @@ from tidegate.ranges.claim_answer import (
     remember,
 )
 from tidegate.ranges.handoff import Claim, Exchange, HandOff, receiver_of
-from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.range_state import RangeState, RangeStatus
 
 
 class Exchanges:
@@ -43,6 +43,8 @@ class Exchanges:
         self._is_here = table.is_here
         self._deliver = deliver
         self._open: dict[RangeId, None] = {}
+        #: Those of them of which nothing had been read when they were claimed.
+        self._unseen: set[RangeId] = set()
         #: The grounds on which no claim of a range has an answer; none for a range with a claim that is new.
         self._waiting: dict[RangeId, tuple[object, ...]] = {}
         self._out: list[Exchange] = []
@@ -51,6 +53,8 @@ class Exchanges:
         """Look after the claims on a restored range again."""
         if state.claims or state.heirs:
             self._open[state.range_id] = None
+            if state.status is RangeStatus.UNINITIALISED:
+                self._unseen.add(state.range_id)
 
     def claim(self, claims: Iterable[Claim]) -> None:
         """Send claims to parents, each with the log time here (G1).
@@ -84,10 +88,13 @@ class Exchanges:
         answered = False
         for range_id in list(self._open):
             state = self._ranges[range_id]
+            if state.status is not RangeStatus.UNINITIALISED:
+                self._unseen.discard(range_id)
             answered |= self._answer_claims(state)
             answered |= self._look_at_heirs(state)
             if not state.claims and not state.heirs:
                 del self._open[range_id]
+                self._unseen.discard(range_id)
                 self._waiting.pop(range_id, None)
         return answered
 
@@ -139,8 +146,7 @@ class Exchanges:
         if not self._is_here(receiver_of(message)):
             self._out.append(message)
         elif isinstance(message, Claim):
-            state = self._ranges.get(message.parent)
-            if state is not None and len(state.claims) >= CLAIMS_MAX and message not in state.claims:
+            if not self._has_room(message):
                 self._route(HandOff(message, ZERO_RESOLVED, complete=False))
                 return
             claims = self._touch(message.parent).claims
@@ -151,3 +157,14 @@ class Exchanges:
             self._waiting.pop(message.parent, None)
         else:
             self._deliver(message)
+
+    def _has_room(self, claim: Claim) -> bool:
+        """Whether a claim may wait. If it may not, its child scans, and nothing is lost."""
+        state, unseen = self._ranges.get(claim.parent), self._unseen
+        if state is not None and len(state.claims) >= CLAIMS_MAX and claim not in state.claims:
+            return False
+        if state is None or state.status is RangeStatus.UNINITIALISED:
+            if claim.parent not in unseen and len(unseen) >= UNSEEN_PARENTS_MAX:
+                return False
+            unseen.add(claim.parent)
+        return True
