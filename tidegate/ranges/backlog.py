@@ -17,6 +17,8 @@ from tidegate.ranges.scan import RangeScan
 from tidegate.spans import Span
 
 _ENTRY_BYTES: Final = 200  # what an entry takes in memory besides its key and value
+#: What a claim counts for. It takes some 200 bytes, but of memory: entries may be on disk, which is larger.
+_CLAIM_BYTES: Final = 4_000
 
 
 class RawEntry(NamedTuple):
@@ -87,7 +89,8 @@ class Backlog:
       of the keys that it had before.
     * ``heard_ms`` is when the partition last read an entry of the range. Entries that are read again after a
       restart do not count.
-    * ``held_bytes`` is what its entries take, in memory or on disk.
+    * ``held_bytes`` is what its entries take, in memory or on disk, and what the claims that they tell of
+      count for.
     * ``span`` and ``generation`` are those of the range behind the last entry, and ``closed`` is the highest
       timestamp that its entries close.
     """
@@ -181,7 +184,9 @@ class Backlog:
         while self.queue.first().offset < move:
             self.take_first()
         self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
-        self._told = [(at, claim) for at, claim in self._told if at >= move]
+        told = [(at, claim) for at, claim in self._told if at >= move]
+        self.held_bytes -= _CLAIM_BYTES * (len(self._told) - len(told))
+        self._told = told
         self.clear()
         return left_out
 
@@ -194,7 +199,9 @@ class Backlog:
 
         If that snapshot is left out later, its claims go to ``skipped``.
         """
-        self._told += ((offset, claim) for claim in claims)
+        told = [(offset, claim) for claim in claims]
+        self.held_bytes += _CLAIM_BYTES * len(told)
+        self._told += told
 
     def _keep(self, raw: RawEntry) -> None:
         self.queue.append(raw)
