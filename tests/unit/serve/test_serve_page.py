@@ -12,7 +12,7 @@ from stack.places import CHECKOUT
 from tidegate.serve.limits import ServeLimits
 
 _PAGE: Final = (CHECKOUT / "docs" / "serve.md").read_text()
-_ROW: Final = re.compile(r"^\| `(\w+)` \| ([0-9A-Z, ]+) \|", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| `(\w+)` \| ([0-9A-Z]{5}(?:, [0-9A-Z]{5})*) \|", re.MULTILINE)
 
 
 def refusals() -> Iterator[tuple[str, str]]:
