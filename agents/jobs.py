@@ -258,7 +258,8 @@ class JobsOwner:
         return self._app.follower.view[definition.id]
 
     def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
-        return OwnTopics.of(definition, self._app.follower.view, partial(self._sinks.share, definition))
+        shares = partial(self._sinks.share, definition)
+        return OwnTopics.of(definition, self._app.follower.view, shares, self._answers.about)
 
     def _former_owner(self, definition: FeedDefinition) -> FeedId | None:
         """Return the feed that must be gone before this one may have its topics; ``None`` if there is none.

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tidegate.changefeed.definition.feed import FeedDefinition
 from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
-from tidegate.client.topic_ownership import Shares, promised_on, wanted_topics
+from tidegate.changefeed.lifecycle.registration import Answers
+from tidegate.client.topic_ownership import Shares, wanted_topics, written_on
 from tidegate.hlc import Timestamp
 
 
@@ -21,20 +22,27 @@ class OwnTopics:
 
     ``created`` are names and ids of topics that the application created. ``announced`` are names of topics
     that it was about to create. ``unidentified`` are topics of feeds that ran before ids were stored, which
-    are known by name alone. ``promised`` is a timestamp that no marker of a feed that has ended is above, on
-    the topics that the feed wants; ``None`` if no such feed has had any of them.
+    are known by name alone. ``written_to`` is a timestamp that no marker and no row of a feed that has ended
+    is above, on the topics that the feed wants; ``None`` if no such feed has had any of them.
     """
 
     created: frozenset[tuple[str, str]] = frozenset()
     announced: frozenset[str] = frozenset()
     unidentified: frozenset[str] = frozenset()
-    promised: Timestamp | None = None
+    written_to: Timestamp | None = None
 
     @classmethod
-    def of(cls, definition: FeedDefinition, jobs: JobsView, shares: Shares) -> OwnTopics:
+    def of(
+        cls,
+        definition: FeedDefinition,
+        jobs: JobsView,
+        shares: Shares,
+        answers: Callable[[FeedView], Answers] = lambda _: {},
+    ) -> OwnTopics:
         """Return the topics that the feed may treat as its own.
 
-        ``shares`` tells which feeds write to its cluster.
+        ``shares`` tells which feeds write to its cluster, ``answers`` what log partitions have answered last
+        about a feed.
         """
         known = list(_known(definition, jobs, shares))
         return cls(
@@ -46,7 +54,7 @@ class OwnTopics:
                 if feed.definition is not None and feed.targets and not _stored(feed)
                 for name in wanted_topics(feed.definition)
             ),
-            promised=promised_on(wanted_topics(definition), _feeds(definition, jobs, shares)),
+            written_to=written_on(wanted_topics(definition), _feeds(definition, jobs, shares), answers),
         )
 
     def has(self, name: str, topic_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
@@ -21,7 +21,9 @@ from tidegate.changefeed.definition.internal_topics import internal_topic_fault
 from tidegate.changefeed.definition.sink import require_shared_connection
 from tidegate.changefeed.definition.table_topics import named_by, table_topic
 from tidegate.changefeed.encoding.resolved_topic import resolved_topic_fault
+from tidegate.changefeed.lifecycle.control import Removed
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.changefeed.lifecycle.registration import Answers
 from tidegate.client.subject_ownership import check_subjects
 from tidegate.errors import FeedError, StatementError
 from tidegate.hlc import ZERO, Timestamp
@@ -184,6 +186,25 @@ def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp |
     wanted = frozenset(topics)
     former = (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
     return max(map(promised, former), default=None)
+
+
+def written_on(
+    topics: Iterable[str], feeds: Iterable[FeedView], answers: Callable[[FeedView], Answers]
+) -> Timestamp | None:
+    """Return a timestamp that no marker and no row of an ended one of ``feeds`` is above on ``topics``.
+
+    ``answers`` gives what log partitions have answered about such a feed. Returns ``None`` if no such feed
+    has had any of the topics, and zero if none has written anything.
+    """
+    wanted = frozenset(topics)
+    former = (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
+    return max((max(promised(feed), *_written(feed, answers(feed))) for feed in former), default=None)
+
+
+def _written(feed: FeedView, answers: Answers) -> Iterator[Timestamp]:
+    """Yield timestamps, of which the highest is one that no row of the feed is above."""
+    yield from (answer.highest for answer in answers.values() if isinstance(answer, Removed))
+    yield ZERO if feed.beginning is None else feed.beginning.start or ZERO  # that of its initial scan's rows
 
 
 def _row_topics(definition: FeedDefinition) -> list[str]:

@@ -38,18 +38,17 @@ def begins(
     targets: tuple[FeedTarget, ...],
     cluster: str,
     topics: OutputTopics,
-    promised: Timestamp | None,
+    written_to: Timestamp | None,
 ) -> StateRecord:
     """Return the record to store once the topics exist: it fixes the feed's start for ever.
 
-    ``promised`` is a timestamp that no marker of the topics' former feeds is above; ``None`` if there were no
-    such feeds. A feed from the present starts above it, and above every version that partitions have applied:
-    all of its rows, those of its initial scan too, are above every marker before them, and at no timestamp at
-    which a former feed has written a row. A feed with a cursor starts there, and that of a backfill where the
-    log that it has read ends.
+    ``written_to`` is a timestamp that no marker and no row of the topics' former feeds is above; ``None`` if
+    there were no such feeds. A feed from the present starts above it, and above every version that partitions
+    have applied: all of its rows, those of its initial scan too, are above every marker and every row before
+    them. A feed with a cursor starts there, and that of a backfill where the log that it has read ends.
     """
-    if prepared.is_from_now and promised is not None:
-        prepared = replace(prepared, start=max(prepared.start, promised).next())
+    if prepared.is_from_now and written_to is not None:
+        prepared = replace(prepared, start=max(prepared.start, written_to).next())
     return starting_state(definition, prepared, targets, cluster, topics)
 
 

@@ -362,7 +362,7 @@ class PartitionProcessor:
         """
         epoch = self._feeds.definition_of(feed_id).epoch
         self._leave_out(feed_id, result)
-        self._feeds.remove(feed_id, epoch)
+        self._feeds.remove(feed_id, epoch, self._state.position.high)
         self._complete(result)
 
     def fail_delivery(

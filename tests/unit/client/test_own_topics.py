@@ -11,6 +11,8 @@ from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions
+from tidegate.changefeed.lifecycle.control import Removed
+from tidegate.changefeed.lifecycle.feed_answers import FeedAnswers
 from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     JobRecord,
@@ -54,7 +56,7 @@ def own(jobs: JobsView, *, shares: bool = True) -> OwnTopics:
 
 def test_what_a_feed_created_is_the_applications_and_what_it_took_is_not() -> None:
     found = own(view(_STATE))
-    assert found == OwnTopics(created=frozenset({("rows", "id-1")}), promised=ZERO)
+    assert found == OwnTopics(created=frozenset({("rows", "id-1")}), written_to=ZERO)
     assert found.has("rows", "id-1")
     assert not found.has("rows", "id-9")
     assert not found.has("markers", "id-2")
@@ -66,7 +68,7 @@ def test_topics_of_another_cluster_are_not_the_ones_of_this() -> None:
 
 def test_a_feed_that_ran_before_ids_were_stored_has_its_topics_by_name() -> None:
     assert own(view(replace(_STATE, topics=()))) == OwnTopics(
-        unidentified=frozenset({"rows", "markers"}), promised=ZERO
+        unidentified=frozenset({"rows", "markers"}), written_to=ZERO
     )
 
 
@@ -103,15 +105,15 @@ def test_markers_of_feeds_that_have_ended_stay_on_their_topics(topics: tuple[str
     ended = view(_STATE, ProgressRecord(_FEED.definition.id, FeedEpoch(1), _HIGH, {}))
     options = replace(_OPTIONS, resolved_topic=markers, topic_prefix="" if rows == "rows" else "x")
     heir = replace(_HEIR, options=options)
-    assert OwnTopics.of(heir, ended, lambda _: True).promised == _HIGH
-    assert OwnTopics.of(heir, ended, lambda _: False).promised is None
+    assert OwnTopics.of(heir, ended, lambda _: True).written_to == _HIGH
+    assert OwnTopics.of(heir, ended, lambda _: False).written_to is None
 
 
 def test_feeds_that_run_and_those_on_other_topics_have_no_markers_there() -> None:
     high = ProgressRecord(_FEED.definition.id, FeedEpoch(1), _HIGH, {})
-    assert own(view(replace(_STATE, state=FeedState.RUNNING), high)).promised is None
+    assert own(view(replace(_STATE, state=FeedState.RUNNING), high)).written_to is None
     elsewhere = replace(_HEIR, options=replace(_OPTIONS, resolved_topic="others", topic_prefix="x"))
-    assert OwnTopics.of(elsewhere, view(_STATE, high), lambda _: True).promised is None
+    assert OwnTopics.of(elsewhere, view(_STATE, high), lambda _: True).written_to is None
 
 
 def test_a_mirror_may_have_copied_markers_of_a_feed_that_was_moved_to_it() -> None:
@@ -119,4 +121,20 @@ def test_a_mirror_may_have_copied_markers_of_a_feed_that_was_moved_to_it() -> No
     moved = TakeoverRecord(
         _FEED.definition.id, FeedEpoch(1), _FEED.start, None, _FEED.targets, silent_to=silent
     )
-    assert own(view(_STATE, moved)).promised == silent
+    assert own(view(_STATE, moved)).written_to == silent
+
+
+def test_a_feed_starts_above_rows_that_an_engine_wrote_which_has_read_more_of_the_log() -> None:
+    high = ProgressRecord(_FEED.definition.id, FeedEpoch(1), _HIGH, {})
+    above = Timestamp(_HIGH.wall + 5)
+    answers = FeedAnswers()
+    for partition, highest in enumerate((above, _HIGH, ZERO)):
+        answers.add(Removed(_FEED.definition.id, FeedEpoch(1), partition, highest=highest))
+    ended = view(_STATE, high)
+    assert OwnTopics.of(_HEIR, ended, lambda _: True, answers.about).written_to == above
+    assert OwnTopics.of(_HEIR, ended, lambda _: True).written_to == _HIGH
+
+
+def test_a_feed_starts_above_the_scan_of_one_that_ended_before_its_first_marker() -> None:
+    began = replace(_STATE, start=Timestamp(70))
+    assert own(view(began)).written_to == Timestamp(70)

@@ -92,7 +92,7 @@ def test_a_start_that_comes_too_late_is_answered_by_the_failure() -> None:
         assert not partition.processor.held
         (failed, _), (removed,) = answers, partition.control(Remove(_ID, FIRST_EPOCH)).acks
         assert isinstance(failed, Failed)
-        assert removed == Removed(_ID, FIRST_EPOCH, 1, failed.reason)
+        assert removed == Removed(_ID, FIRST_EPOCH, 1, failed.reason, at(1))
 
 
 def test_a_start_that_comes_before_is_kept() -> None:

@@ -30,7 +30,7 @@ from tidegate.changefeed.definition.stored_fields import (
     whole,
 )
 from tidegate.errors import ForeignRecord
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.hlc import ZERO, Timestamp, parse_decimal
 
 #: The time, in seconds, for which a log partition that registered a feed is held for its ``Activate``
 #: (docs/protocols/held-partitions.md). Then it goes on without it. A round over all partitions takes a
@@ -191,19 +191,23 @@ class Removed:
     """The partition has forgotten the feed.
 
     ``reason`` says why the feed had failed there, if it had: this record replaces a `Failed` that may have
-    been written just before.
+    been written just before. ``highest`` is the highest MVCC timestamp that the partition has applied: no
+    row of the feed from there is above it. It is zero where an earlier version of tidegate has answered.
     """
 
     feed_id: FeedId
     epoch: FeedEpoch
     partition: int
     reason: str = ""
+    highest: Timestamp = ZERO
 
     def to_bytes(self) -> bytes:
         """Return the acknowledgement's value."""
         body = _stored_address(self)
         if self.reason:
             body["reason"] = self.reason
+        if self.highest > ZERO:
+            body["highest"] = self.highest.decimal()
         return stored_json.dump("removed", body)
 
 
@@ -278,7 +282,8 @@ def _read_failed(stored: dict[str, Any]) -> Ack:
 
 
 def _read_removed(stored: dict[str, Any]) -> Ack:
-    return Removed(*_address(stored), plain_text(stored.get("reason", ""), "reason"))
+    highest = parse_decimal(stored["highest"]) if "highest" in stored else ZERO
+    return Removed(*_address(stored), plain_text(stored.get("reason", ""), "reason"), highest)
 
 
 _MESSAGES: Final = {"register": _read_register, "activate": _read_activate, "remove": _read_remove}

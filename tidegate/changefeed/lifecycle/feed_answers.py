@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Ack
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import Acknowledgements, Answers
 
 
@@ -27,6 +28,11 @@ class FeedAnswers:
         """Return the last answer of each log partition about an epoch of a feed."""
         answers = self._feeds.get(feed_id, {}).get(epoch)
         return {} if answers is None else answers.by_partition()
+
+    def about(self, feed: FeedView) -> Answers:
+        """Return the same for a feed's present epoch."""
+        definition = feed.defined
+        return {} if definition is None else self.of(definition.id, definition.epoch)
 
     def by_epoch(self, feed_id: FeedId) -> Mapping[FeedEpoch, Answers]:
         """Return the same for each epoch of the feed that has answers."""

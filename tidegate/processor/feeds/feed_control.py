@@ -59,7 +59,7 @@ def take_up(
         case Activate():
             return _activate(feeds, message, offset, rows, mutated)
         case Remove():
-            feeds.remove(message.feed_id, message.epoch)
+            feeds.remove(message.feed_id, message.epoch, high)
             return False
 
 

@@ -146,10 +146,11 @@ class PartitionFeeds:
         self._incidents.append((feed.id, f"feed {feed.id} failed: {error}"))
         self.answer(feed)
 
-    def remove(self, feed_id: FeedId, epoch: FeedEpoch) -> None:
+    def remove(self, feed_id: FeedId, epoch: FeedEpoch, highest: Timestamp) -> None:
         """Forget a feed, unless it is of a later epoch.
 
-        Answer ``Removed``, with the reason if it had failed.
+        Answer ``Removed``, with the reason if it had failed. ``highest`` is the highest timestamp that the
+        partition has applied.
         """
         feed = self._feeds.get(feed_id)
         reason = ""
@@ -158,7 +159,7 @@ class PartitionFeeds:
             del self._feeds[feed_id]
             self._changed.add(feed_id)
             self._refresh()
-        self._acks.append(Removed(feed_id, epoch, self.partition, reason))
+        self._acks.append(Removed(feed_id, epoch, self.partition, reason, highest))
 
     def take_acks(self) -> list[Ack]:
         """Return the answers since the last call."""

@@ -13,7 +13,8 @@ from tidegate.changefeed.definition.feed import FeedDefinition, FeedId, FeedStat
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.encoder import marker_schemas
 from tidegate.changefeed.lifecycle.job_records import StateRecord
-from tidegate.changefeed.lifecycle.registration import Prepare, waiting
+from tidegate.changefeed.lifecycle.jobs import FeedView
+from tidegate.changefeed.lifecycle.registration import Answers, Prepare, waiting
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.topic_admin import TopicAdmin, TopicSpec
 from tidegate.client.kafka.topics import Topics
@@ -36,7 +37,7 @@ class Preparation:
 
     Topics that it creates have ``output_partitions`` partitions. ``is_gone`` tells whether an ended feed can
     write nothing any more: no log partition has it, and nobody writes its markers. ``namespace`` says which
-    topics the operator lets feeds write to.
+    topics the operator lets feeds write to, and ``answers`` what log partitions have answered about a feed.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Preparation:
         output_partitions: int,
         is_gone: Callable[[FeedDefinition], bool],
         namespace: OutputNamespace = EVERYWHERE,
+        answers: Callable[[FeedView], Answers] = lambda _: {},
     ) -> None:
         self._topics = topics
         self._jobs = jobs
@@ -54,6 +56,7 @@ class Preparation:
         self._output_partitions = output_partitions
         self._is_gone = is_gone
         self._namespace = namespace
+        self._answers = answers
         self._registries = SchemaRegistries(sinks.destinations)
 
     def fault(self, definition: FeedDefinition) -> str:
@@ -129,7 +132,7 @@ class Preparation:
             )
         except UNPREPARED as error:
             return self.unprepared(definition, prepare, error)
-        return begins(definition, prepare, targets, cluster, topics, own.promised)
+        return begins(definition, prepare, targets, cluster, topics, own.written_to)
 
     def unprepared(self, definition: FeedDefinition, prepare: Prepare, error: Exception) -> StateRecord:
         """Return the failed state of a feed that met ``error``; raise it if the feed waits."""
@@ -169,7 +172,8 @@ class Preparation:
         return self._sinks.admin(self._sinks.connection(definition, cluster)), cluster
 
     def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
-        return OwnTopics.of(definition, self._jobs.view, partial(self._sinks.share, definition))
+        shares = partial(self._sinks.share, definition)
+        return OwnTopics.of(definition, self._jobs.view, shares, self._answers)
 
     def _require_new_subjects(self, definition: FeedDefinition) -> None:
         subjects = new_subjects(definition, self._jobs.view, self._sinks.destinations)

@@ -98,13 +98,13 @@ class QueryFeeds:
         self._topics = topics
         self._sinks = sinks = QuerySinks(query.connection, _PATIENCE_S)
         self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
+        self._answers = FeedAnswers()
         self._preparation = Preparation(
-            topics, self._jobs, sinks, output_partitions, self._is_gone, namespace
+            topics, self._jobs, sinks, output_partitions, self._is_gone, namespace, self._answers.about
         )
         self._markers = QueryMarkers(
             query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
         )
-        self._answers = FeedAnswers()
         self._together = SideBySide("feeds that begin")
         self._faults = FeedFaults()
         self._claims = RangeClaims()

@@ -63,7 +63,7 @@ async def prepared(
             prepare_topics, definition, step, *place, runtime.settings.output_partitions, limit, own
         )
         targets, topics = await _in_thread(sink.threads, prepare)
-        return begins(definition, step, targets, cluster_id, topics, own.promised)
+        return begins(definition, step, targets, cluster_id, topics, own.written_to)
     except UNPREPARED as error:
         state = unprepared(definition, step, error, sink.servers, feed.stored_topics)
         return state or waiting(definition, str(error), feed.stored_topics)

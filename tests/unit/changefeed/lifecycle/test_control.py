@@ -81,6 +81,10 @@ def test_bytes_of_messages_do_not_change(message: ControlMessage, value: bytes) 
             Removed(FEED, FIRST_EPOCH, 2, "no room"),
             b'{"v":5,"kind":"removed","feed_id":"0001-orders","epoch":1,"partition":2,"reason":"no room"}',
         ),
+        (
+            Removed(FEED, FIRST_EPOCH, 2, highest=Timestamp(7, 1)),
+            b'{"v":5,"kind":"removed","feed_id":"0001-orders","epoch":1,"partition":2,"highest":"7.0000000001"}',
+        ),
     ],
 )
 def test_bytes_of_acknowledgements_do_not_change(ack: Ack, value: bytes) -> None:

@@ -192,7 +192,8 @@ def test_a_removed_feed_is_forgotten_and_its_state_with_it() -> None:
     before = set(driven.state)
     driven.control(_REGISTER, _STARTED)
     assert set(driven.state) - before
-    assert driven.control(Remove(_ID, FeedEpoch(1))).acks == [Removed(_ID, FeedEpoch(1), 0)]
+    highest = at(3)  # of what `_described` has read
+    assert driven.control(Remove(_ID, FeedEpoch(1))).acks == [Removed(_ID, FeedEpoch(1), 0, "", highest)]
     assert set(driven.state) == before
     driven.run(_log(PLAIN.put(3, 1, "old"), PLAIN.put(5, 1, "new")).partitions[0])
     assert driven.rows == []

@@ -258,7 +258,7 @@ def test_topics_that_an_ended_feed_frees_in_the_same_pass_go_to_the_next_one(
         assert feeds._jobs.view[refused.id].status is FeedState.FAILED
 
 
-def test_a_feed_says_that_it_waits_for_the_topics_of_one_that_has_ended(
+def test_a_feed_waits_for_the_topics_of_one_that_has_ended_and_begins_above_its_rows(
     broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
 ) -> None:
     heir = replace(new[0], id=FeedId("heir"))
@@ -274,8 +274,15 @@ def test_a_feed_says_that_it_waits_for_the_topics_of_one_that_has_ended(
             state = feeds._jobs.view[heir.id].current_state
             assert state is not None
             assert "the feed first had its topics and has ended" in state.error
-        feeds.take([Answer(0, "ack", Removed(new[0].id, FIRST_EPOCH, 0).to_bytes())])
+        removed = Removed(new[0].id, FIRST_EPOCH, 0, highest=Timestamp(90))
+        feeds.take([Answer(0, "ack", removed.to_bytes())])
         assert _told(feeds)[heir.id] is Register
+        known = (KnownTable(heir.tables[0], _TABLE.id),)
+        feeds.take([Answer(0, "ack", Registered(heir.id, FIRST_EPOCH, 0, 0, Timestamp(7), known).to_bytes())])
+        assert _told(feeds)[heir.id] is Activate
+        begun = feeds._jobs.view[heir.id].beginning
+        assert begun is not None
+        assert begun.start == Timestamp(90, 1), "above all rows that the former feed may have written"
 
 
 def test_a_cluster_that_gives_no_answer_is_asked_once_for_all_of_its_feeds(
