@@ -23,6 +23,7 @@ from tidegate.errors import HistoryLost, UnreadableRow
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_buckets import KeyBuckets
 from tidegate.subscribe.changes.key_rows import KeyRows, MemoryKeyRows
+from tidegate.subscribe.changes.key_schema import KeySchema
 from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.reduced_keys import with_reduced_keys
 from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
@@ -105,6 +106,7 @@ class Subscription:
             "_following",
             "_gives_chunks",
             "_key_rows",
+            "_key_schema",
             "_made",
             "_offsets",
             "_outputs",
@@ -142,6 +144,7 @@ class Subscription:
         self._key_rows = source.key_rows or MemoryKeyRows(source.share)
         reduced = reduced_columns(plan)
         self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of, reduced)
+        self._key_schema = KeySchema()
         self._selection = plan.selection(source.share)
         # The first rows of an order depend on the order of updates, which only `RowUpdates` fixes.
         ordered = self._selection is not None and self._selection.stateful
@@ -202,6 +205,7 @@ class Subscription:
         if self._outputs.ended:
             return
         try:
+            self._key_schema.require(opening)
             opening = with_reduced_keys(opening, self._plan.relation)
             if self._buckets is not None:
                 yield from self._in_chunks(self._buckets, opening, offsets)

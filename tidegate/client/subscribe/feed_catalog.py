@@ -26,6 +26,7 @@ from tidegate.client.subscribe.feed_term import term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.client.subscribe.stable_columns import (
     composite_key,
+    require_key_types,
     require_stable_columns,
     require_stable_key,
     versions_since,
@@ -186,6 +187,7 @@ def relation_of(
     valid = versions_since(versions, start)
     require_stable_columns(table, valid, options)
     require_stable_key(table, valid, options)
+    require_key_types(table, valid, options)
     shown = [{column.name for column in shown_columns(version, options)} for version in versions]
     newest = versions[-1]
     columns = tuple(column.name for column in shown_columns(newest, options))

@@ -12,6 +12,7 @@ from typing import Final
 
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import FeedOptions, Format
+from tidegate.changefeed.encoding.avro.column_definition import column_definition
 from tidegate.changefeed.encoding.columns import shown_columns
 from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.errors import SchemaMismatch
@@ -76,6 +77,22 @@ def require_stable_key(
             was, new = keys.values()
             fault = f"The primary key of {table} was {', '.join(was)} and is {', '.join(new)}"
             raise _unstable(fault, version, advice, "by their keys")
+
+
+def require_key_types(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> None:
+    """Raise ``SchemaMismatch`` if a column of the primary key has several types, for keys in Avro.
+
+    Who tells rows apart by the bytes of their keys needs that: an Avro key begins with the number of its
+    schema, which has the columns' types.
+    """
+    types: dict[int, str] = {}
+    for version in versions if options.format is Format.AVRO else ():
+        key = {part.column_id for part in version.primary_key}
+        for column in (each for each in version.columns if each.id in key):
+            now = column_definition(column)
+            if (was := types.setdefault(column.id, now)) != now:
+                fault = f"The column of the primary key of {table} was {was} and is {now}"
+                raise _unstable(fault, version, _BEGIN_ANEW, "by their keys")
 
 
 def require_stable(

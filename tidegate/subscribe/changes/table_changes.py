@@ -17,6 +17,7 @@ import numpy as np
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.changes.key_buckets import KeyBuckets
 from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.changes.key_schema import KeySchema
 from tidegate.subscribe.changes.newest_rows import NewestRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.reduced_keys import with_reduced_keys
@@ -93,7 +94,17 @@ class TableFollower:
     3. Each later opening gives its changes: the rows before come from the table.
     """
 
-    __slots__ = ("_as_of", "_buckets", "_changes", "_filled", "_newest", "_relation", "_rows", "frontier")
+    __slots__ = (
+        "_as_of",
+        "_buckets",
+        "_changes",
+        "_filled",
+        "_key_schema",
+        "_newest",
+        "_relation",
+        "_rows",
+        "frontier",
+    )
 
     def __init__(
         self, relation: Relation, rows: KeyRows, as_of: Timestamp, chunks: Spill | None = None
@@ -103,6 +114,7 @@ class TableFollower:
         self._rows = rows
         self._changes = PlainChanges(relation, RowBefore.KEY_ROWS, rows)
         self._newest = NewestRows()
+        self._key_schema = KeySchema()
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
         self._filled = False
         #: The table of rows is as of it; zero until it is complete.
@@ -113,6 +125,7 @@ class TableFollower:
 
         Raises ``SchemaMismatch``, ``UnreadableRow``, and what the table of rows raises.
         """
+        self._key_schema.require(opening)
         opening = with_reduced_keys(opening, self._relation)
         opened = opening.rows
         begin = 0

@@ -16,6 +16,7 @@ from tidegate.client.subscribe.feed_catalog import FeedCatalog, relation_of
 from tidegate.errors import InputError, SchemaMismatch
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import Column, KeyPart, TableDescriptor
+from tidegate.rows.sql_type import parse_sql_type
 from tidegate.subscribe.statement.parser import parse_subscribe
 
 _FIRST = HandTable.of(104, "accounts", "id INT, a INT").descriptor
@@ -156,3 +157,15 @@ def test_a_table_whose_descriptor_has_left_the_log_hides_no_other_one(
     # A log that knows none is the wrong one.
     with pytest.raises(InputError, match="is --topic-prefix that of the store's log"):
         FeedCatalog(feed.connection, feed.app_id, feed.prefix, dict).relations()
+
+
+_WIDER = versions([replace(_ID, type=parse_sql_type("INT4")), _A])
+
+
+def test_a_key_column_of_another_type_is_refused_where_keys_have_the_number_of_their_schema() -> None:
+    """One key has two forms then, and the row of the first form would never be deleted."""
+    avro = replace(OPTIONS, format=Format.AVRO, confluent_schema_registry="http://127.0.0.1:8081")
+    with pytest.raises(SchemaMismatch, match="was id INT8 NOT NULL and is id INT4 NOT NULL, by version 2"):
+        relation_of(TableName("accounts"), _WIDER, avro, ZERO)
+    assert relation_of(TableName("accounts"), _WIDER, avro, _WIDER[-1].modified).primary_key == ("id",)
+    assert relation_of(TableName("accounts"), _WIDER, OPTIONS, ZERO).primary_key == ("id",)
