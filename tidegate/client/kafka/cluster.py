@@ -29,6 +29,8 @@ _PASSING: Final = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,  # we know less than the broker
     }
 )
+#: Those of them that no broker refuses a question by: the partition has no leader, or another one.
+_WITHOUT_LEADER: Final = _PASSING - {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
 class Bounds(NamedTuple):
@@ -163,14 +165,15 @@ class Cluster:
             wait=wait_random_exponential(multiplier=0.05, max=1),
             reraise=True,
         )
-        with self._connection.asking("asking where topics begin and end"):
-            return attempts(
-                listed_offsets,
-                self._admin,
-                asked,
-                isolation,
-                self._connection.timeout_s,
-            )
+        doing, timeout_s = "asking where topics begin and end", self._connection.timeout_s
+        with self._connection.asking(doing):
+            try:
+                return attempts(listed_offsets, self._admin, asked, isolation, timeout_s)
+            except KafkaException as failure:
+                error: KafkaError = failure.args[0]
+                if error.code() not in _WITHOUT_LEADER:
+                    raise
+                raise self._connection.away(doing, error.str()) from None
 
 
 def _assigned(member: Any) -> Iterable[confluent_kafka.TopicPartition]:

@@ -51,7 +51,8 @@ class FeedMarkers:
 
     ``producers`` write progress to the topic ``jobs``, and markers. ``ends`` asks the cluster of the feed's
     topics where partitions end, open transactions included. ``schema_id`` asks the feed's schema registry.
-    ``feed`` is what the jobs topic holds, read after the producer of progress was opened.
+    ``feed`` is what the jobs topic holds, read after the producer of progress was opened. With ``insists``
+    whoever publishes waits for what a marker needs. Otherwise the marker waits alone.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class FeedMarkers:
         producers: FeedProducers,
         ends: Ends,
         schema_id: Callable[[str, SubjectSchema], int],
+        *,
+        insists: bool = False,
     ) -> None:
         assert feed.definition is not None
         assert feed.current_state is not None
@@ -76,10 +79,12 @@ class FeedMarkers:
         aside, targets = feed.definition.options.resolved_topic, feed.current_state.targets
         self._aside = MarkersAside(aside, targets) if aside else None
         self._among: MarkersAmongRows | None = None
-        self._refused = BackOff()
+        self._insists = insists
+        self._pauses = BackOff()
+        self._waits = ""
         #: The number of markers that were written.
         self.written = 0
-        self._rest_until = 0.0  # when to ask again for the ids of schemas that were refused; monotonic
+        self._rest_until = 0.0  # when to make a marker again; monotonic
         #: A high-water that an earlier owner persisted, maybe without writing its marker.
         self._owed = feed.high_water if self._marks and self._frontier.marker is not None else None
 
@@ -90,8 +95,9 @@ class FeedMarkers:
 
     @property
     def held(self) -> str:
-        """The reason why no marker can be written: the sink's address means another cluster. Else empty."""
-        return self._producers.markers.held
+        """The reason why no marker can be written, for example that the sink's address means another cluster.
+        Else empty."""
+        return self._producers.markers.held or self._waits
 
     def apply(self, report: PartitionProgress) -> None:
         """Apply a partition's report to the frontier (step M1).
@@ -168,25 +174,34 @@ class FeedMarkers:
         return among
 
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
-        """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass.
+        """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass, if it insists.
 
-        A refused schema holds back this feed's markers and nothing else: they ask again after a pause.
+        What a marker needs, such as the ends of its topics or the id of its schema, holds back this feed's
+        markers and nothing else: they ask again after a pause.
         """
         try:
             self._producers.markers.write(self._marking(marker), partial(self._marked, marker, due))
         except FeedError as error:
-            pause_s = self._refused.failed()
-            self._rest_until = time.monotonic() + pause_s
-            again = f"asked again in {pause_s:g} s"
-            _log.error("feed %s: %s (%s): %s", self._definition.id, SCHEMA_REFUSED, again, error)
+            self._rest(f"{SCHEMA_REFUSED}: {error}")
         except RetryError as error:
-            if not self._is_at_fault:
+            if self._is_at_fault:
+                _log.error("feed %s gets no markers any more; its rows go on: %s", self._definition.id, error)
+            elif self._insists:
                 raise
-            _log.error("Feed %s gets no markers any more; its rows go on: %s.", self._definition.id, error)
+            else:
+                self._rest(f"its markers wait: {error}")
+        else:
+            self._waits = ""
+            self._pauses.succeeded()
+
+    def _rest(self, why: str) -> None:
+        pause_s = self._pauses.failed()
+        self._waits, self._rest_until = why, time.monotonic() + pause_s
+        _log.error("feed %s: %s (asked again in %g s)", self._definition.id, why, pause_s)
 
     @property
     def _rests(self) -> bool:
-        """Whether the registry has just refused the schema of the markers."""
+        """Whether a marker could not be made just now."""
         return time.monotonic() < self._rest_until
 
     @property

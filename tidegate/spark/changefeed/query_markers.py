@@ -238,7 +238,14 @@ class QueryMarkers:
                 continue
             try:
                 ends = self._ends(feed.definition, feed.current_state)
-                self._markers[feed_id] = FeedMarkers(feed, self._jobs.name, producers, ends, self._schema_id)
+                self._markers[feed_id] = FeedMarkers(
+                    feed,
+                    self._jobs.name,
+                    producers,
+                    ends,
+                    self._schema_id,
+                    insists=self._engine is Engine.BACKFILL,
+                )
             except (FatalError, RetryError, SettingsError) as error:
                 producers.close()
                 stops.append(error)

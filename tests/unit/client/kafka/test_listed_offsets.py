@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPlace
 from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -112,6 +112,23 @@ def test_of_a_question_that_one_broker_did_not_answer_no_offset_counts() -> None
     client: Any = _OneOfTwoAnswers()
     with pytest.raises(KafkaException, match=r"the broker of rows\[1\] did not answer"):
         listed_offsets(client, asked, IsolationLevel.READ_COMMITTED, _SHORT_S)
+
+
+class _WithoutLeader:
+    """A client whose brokers say that the partition has no leader."""
+
+    def list_offsets(self, asked: Mapping[Any, Any], **_: Any) -> Mapping[Any, Future[Any]]:
+        answer = Future[Any]()
+        answer.set_exception(KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
+        return dict.fromkeys(asked, answer)
+
+
+def test_a_partition_without_a_leader_is_no_refusal(address: MovingAddress, place: TopicPartition) -> None:
+    """Whoever asks waits for it: a refusal would fail feeds, and end queries."""
+    cluster = Cluster(KafkaConnection(address.address, timeout_s=_SHORT_S))
+    cluster._admin = _WithoutLeader()
+    with pytest.raises(BrokerUnavailable, match="while asking where topics begin and end"):
+        cluster.bounds([place])
 
 
 @pytest.mark.parametrize("open_client", [_of_workers, _of_spark], ids=["workers", "spark"])
