@@ -249,7 +249,7 @@ def _moved(feed_id: FeedId, feed: FeedView, engine: Engine) -> FeedDefinition:
             f"Feed {feed_id} has not begun yet, so nothing of it can be moved: drop it, and create it with "
             f"--engine {engine.value}."
         )
-    if feed.status is FeedState.STARTING and defined.engine is Engine.WORKERS:
+    if feed.status is FeedState.STARTING:
         raise InputError(
             f"Feed {feed_id} is starting, and log partitions are held until it runs. Move it then; `tidegate "
             f"feed show {feed_id}` says when."

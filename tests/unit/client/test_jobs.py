@@ -128,6 +128,16 @@ def test_what_cannot_be_moved_is_refused(
     assert jobs.feed(ID).epoch == FIRST_EPOCH
 
 
+def test_a_feed_that_is_starting_on_spark_is_not_moved_either(
+    broker: KafkaBroker, app_id: str, jobs: Jobs
+) -> None:
+    """Its partitions would be held for a start that nobody tells them."""
+    jobs.create(replace(definition(), engine=Engine.SPARK))
+    tell(broker.bootstrap, app_id, replace(running(), state=FeedState.STARTING))
+    with pytest.raises(InputError, match="is starting, and log partitions are held"):
+        jobs.move(ID, Engine.WORKERS)
+
+
 def test_an_engine_that_cannot_take_its_rows_is_asked_for_no_feed(
     broker: KafkaBroker, app_id: str, jobs: Jobs
 ) -> None:

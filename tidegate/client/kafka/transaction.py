@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
-from tidegate.client.kafka.row_refusal import is_for_good, is_too_large, marker_refused
+from tidegate.client.kafka.row_refusal import is_for_good, is_of_the_row, is_too_large, marker_refused
 from tidegate.delivery.marker_records import OutgoingMarker
 from tidegate.errors import DeliveryError, ProducerFenced, RecordRefused
 
@@ -57,6 +57,10 @@ def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
     }
 
 
+#: Topic, partition and error.
+_Answer: TypeAlias = tuple[str, int, KafkaError]
+
+
 class TransactionalProducer:
     """Commits records under one ``transactional.id``. Every method blocks. One thread at a time may use it.
 
@@ -76,6 +80,8 @@ class TransactionalProducer:
         self._limit = limit_bytes
         self._failed: KafkaError | None = None
         self._refusal: RecordRefused | None = None
+        #: A broker's answer to a record of the last attempt that did not take it.
+        self._answer: _Answer | None = None
         self._given_up = threading.Event()
         self._producer = producer
         self._has_opened = False
@@ -98,11 +104,12 @@ class TransactionalProducer:
         Returns, for each topic and partition, the offset after the last of them. Raises ``DeliveryError``
         when this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
         committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
-        topic refuses a record for good, and can go on. First it aborts a transaction that an exception left
-        open.
+        topic refuses a record for good, or in each attempt, and can go on. First it aborts a transaction that
+        an exception left open.
         """
         self._require_wanted()
         self.abort_left()
+        answers: list[_Answer | None] = []
         for attempt in range(_ATTEMPTS_MAX):
             try:
                 ends = self._write(records)
@@ -115,6 +122,10 @@ class TransactionalProducer:
             self._abort()
             if self._refusal is not None and not insist:
                 raise self._refusal
+            answers.append(self._answer)
+        refused_by = [answer for answer in answers if answer is not None]
+        if len(refused_by) == _ATTEMPTS_MAX and not insist:
+            raise marker_refused(*refused_by[-1])
         raise DeliveryError(
             f"The transaction coordinator aborted {_ATTEMPTS_MAX} transactions of {self._id} in a row; "
             "nothing of them is visible. The worker ends, its successor repeats them; see the broker's log"
@@ -207,7 +218,7 @@ class TransactionalProducer:
                 self._failed = self._failed or error
                 self._note_refusal(message.topic(), message.partition(), error)
 
-        self._failed = self._refusal = None
+        self._failed = self._refusal = self._answer = None
         self._insist("begin_transaction", self._producer.begin_transaction)
         self.is_amid = True
         for record in records:
@@ -273,6 +284,8 @@ class TransactionalProducer:
             self._producer.poll(_BACKOFF_S)
 
     def _note_refusal(self, topic: str, partition: int, error: KafkaError) -> None:
+        if self._answer is None and error.code() > 0 and is_of_the_row(error):
+            self._answer = topic, partition, error
         if self._refusal is None and is_for_good(error):
             self._refusal = marker_refused(topic, partition, error)
 

@@ -24,7 +24,7 @@ from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.transaction import GivenUpError, Record, TransactionalProducer, transactional
 from tidegate.client.output import OutputTopics
-from tidegate.errors import DeliveryError, SinkHeld
+from tidegate.errors import DeliveryError, RecordRefused, SinkHeld
 
 _LIMIT = 1_000_000
 
@@ -89,6 +89,55 @@ def test_a_transaction_that_may_be_elsewhere_by_now_is_neither_aborted_nor_repea
     assert client.calls == ["begin", "produce", "commit"]
     producer.close()
     assert client.calls[3:] == ["purge"], "the client's own `close` aborts, for as long as that takes"
+
+
+class Refusing:
+    """A client whose records the broker answers by a code, ``times`` in a row; then it takes them."""
+
+    def __init__(self, code: int, times: int = 99) -> None:
+        self._code, self._times = code, times
+        self._reports: list[Callable[[KafkaError | None, Any], None]] = []
+
+    def init_transactions(self, _: float) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def commit_transaction(self, _: float) -> None: ...
+    def abort_transaction(self, _: float) -> None: ...
+
+    def produce(self, *record: Any) -> None:
+        self._reports.append(record[4])
+
+    def flush(self, _: float) -> int:
+        message = SimpleNamespace(
+            topic=lambda: "out", partition=lambda: 0, offset=lambda: 5, key=lambda: None, value=lambda: b"m"
+        )
+        error = KafkaError(self._code) if self._times > 0 else None
+        self._times -= 1
+        reports, self._reports = self._reports, []
+        for report in reports:
+            report(error, message)
+        return 0
+
+
+@pytest.mark.parametrize("code", [KafkaError.INVALID_TIMESTAMP, KafkaError.RECORD_LIST_TOO_LARGE])
+def test_a_record_that_a_topic_refuses_in_each_attempt_is_refused(code: int) -> None:
+    """Whatever the code: no answer of a sink ends a process that can go on without the record."""
+    records = [Record("out", 0, None, b"m")]
+    client: Any = Refusing(code)
+    with pytest.raises(RecordRefused, match="out partition 0 does not take a marker"):
+        TransactionalProducer(client, "markers", 1_000).commit(records, insist=False)
+    client = Refusing(code)
+    with pytest.raises(DeliveryError, match="nothing of them is visible"):
+        TransactionalProducer(client, "state", 1_000).commit(records)
+    client = Refusing(code, times=4)
+    assert TransactionalProducer(client, "markers", 1_000).commit(records, insist=False) == {("out", 0): 6}
+
+
+@pytest.mark.parametrize("code", [KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH])
+def test_what_is_no_answer_to_the_record_refuses_none(code: int) -> None:
+    client: Any = Refusing(code)
+    with pytest.raises(DeliveryError) as ended:
+        TransactionalProducer(client, "markers", 1_000).commit([Record("out", 0, None, b"m")], insist=False)
+    assert not isinstance(ended.value, RecordRefused)
 
 
 class Elsewhere:
