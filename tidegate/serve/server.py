@@ -11,6 +11,7 @@ from typing import Final
 
 from tidegate.access.server_tls import server_tls
 from tidegate.errors import SettingsError
+from tidegate.redaction import remember_secret
 from tidegate.serve.addresses import ListenAddress, require_protection
 from tidegate.serve.encoded_batches import EncodedBatches
 from tidegate.serve.limits import ServeLimits
@@ -101,6 +102,7 @@ def read_token_file(file: Path) -> str:
             f"{file} has no token: write one line of {_LEAST_CHARACTERS} to {_MOST_CHARACTERS} characters, "
             "as `openssl rand -hex 32` gives it"
         )
+    remember_secret(token)
     return token
 
 

@@ -86,6 +86,8 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
         raise EvaluationError(f"{shown} has no value: {type(error).__name__}") from None
     if isinstance(result, int) and result.bit_length() > MOST_BITS:
         raise EvaluationError(f"the result of {operator} is out of range")
+    if isinstance(result, float) and math.isinf(result) and _is_finite(left) and _is_finite(right):
+        raise EvaluationError(f"the result of {operator} is out of range")
     return result
 
 
@@ -126,10 +128,18 @@ def is_number(value: Any) -> bool:
 
 def _alike(left: Any, right: Any) -> tuple[Any, Any]:
     if isinstance(left, float) or isinstance(right, float):
-        return float(left), float(right)
+        return as_float(left), as_float(right)
     if isinstance(left, Decimal) or isinstance(right, Decimal):
         return Decimal(left), Decimal(right)
     return left, right
+
+
+def as_float(number: int | float | Decimal) -> float:
+    """Return a number as a float. Raises ``OverflowError`` for a finite one that is beyond all floats."""
+    result = float(number)
+    if math.isinf(result) and _is_finite(number):
+        raise OverflowError
+    return result
 
 
 def type_name(value: Any) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
+from math import isinf
 from typing import Any, Final
 
 from tidegate.errors import EvaluationError
-from tidegate.subscribe.query.arithmetic import MOST_BITS, type_name
+from tidegate.subscribe.query.arithmetic import MOST_BITS, as_float, type_name
 from tidegate.subscribe.query.shown_bytes import bounded_text
 from tidegate.subscribe.text.number_text import number_text
 from tidegate.subscribe.text.row_text import plain_text
@@ -87,7 +88,12 @@ def numeric(value: Any) -> Decimal:
 
 
 def _float(value: Any) -> float:
-    return float(_plain_digits(value) if isinstance(value, str) else value)
+    if not isinstance(value, str):
+        return as_float(value)
+    number = float(_plain_digits(value))
+    if isinf(number) and "inf" not in value.lower():
+        raise OverflowError
+    return number
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from tidegate.errors import EvaluationError
-from tidegate.rows.types import SqlType
+from tidegate.rows.types import Kind, SqlType
 from tidegate.subscribe.query.arithmetic import ARITHMETIC, calculate, type_name
 from tidegate.subscribe.query.casts import CAST_TYPES, TEXT_TYPES, cast
 from tidegate.subscribe.query.column_values import number_reader, reading, text_reader
@@ -29,7 +29,7 @@ from tidegate.subscribe.query.three_valued import (
     in_constants,
     truth,
 )
-from tidegate.subscribe.query.typed_operands import alike, constants_read, fixed
+from tidegate.subscribe.query.typed_operands import alike, constants_read, fixed, require_one_type
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.updates.update import RowValues
@@ -38,6 +38,8 @@ _CAST: Final = "cast "
 _NULLIF: Final = "nullif"
 #: Operators that compare their operands, beside ``nullif``.
 _COMPARING: Final = frozenset({*COMPARISONS, "in", "is same"})
+#: Functions of texts, by their letters.
+_READS_LETTERS: Final = frozenset({"||", "char_length", "ilike", "length", "like", "lower", "upper"})
 _TO_TEXT: Final = frozenset(f"{_CAST}{name}" for name in TEXT_TYPES)
 
 
@@ -66,7 +68,10 @@ def compiled(expression: Expression, scope: Scope, work: RowWork) -> Compiled:
 def _compiled_operation(operation: Operation, operands: list[Compiled], work: RowWork) -> Compiled:
     name = operation.operator
     sql_type = result_type(name, operands)
+    if name in _READS_LETTERS:
+        _require_letters(operation, operands)
     if name == "coalesce":
+        require_one_type(operation, operands)
         operands = constants_read(operation, operands)
         read = number_reader(sql_type)
         evaluate = _operation(operation, operands, work)
@@ -80,6 +85,17 @@ def _compiled_operation(operation: Operation, operands: list[Compiled], work: Ro
         read = text_reader(operands[0].type)
         operands = operands if read is None else [Compiled(reading(read, operands[0].evaluate))]
     return Compiled(_operation(operation, operands, work), sql_type)
+
+
+def _require_letters(operation: Operation, operands: Sequence[Compiled]) -> None:
+    """Raise ``SubscribeStatementError`` for bytes: a JSON feed has them as the text of their hexadecimals."""
+    for each in operands:
+        if each.type is not None and each.type.kind is Kind.BYTES:
+            raise StatementFault.UNKNOWN_FUNCTION.error(
+                f"function {operation.operator} of bytes does not exist",
+                operation.position,
+                "a cast to text, such as b::text, gives their hexadecimal digits",
+            )
 
 
 def _column(at: int, sql_type: SqlType | None) -> Evaluate:

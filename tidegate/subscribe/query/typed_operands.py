@@ -91,6 +91,21 @@ def constants_read(operation: Operation, operands: Sequence[Compiled]) -> list[C
     return [*operands] if _has_own_form(sql_type) else read
 
 
+def require_one_type(operation: Operation, operands: Sequence[Compiled]) -> None:
+    """Raise ``SubscribeStatementError`` for operands of several types of which the value could be any.
+
+    Numbers are of one type here.
+    """
+    known = [each.type for each in operands if each.type is not None]
+    for each in known[1:]:
+        if each.kind is not known[0].kind and not {each.kind, known[0].kind} <= _FORMS.keys() - {Kind.BOOL}:
+            raise StatementFault.UNKNOWN_FUNCTION.error(
+                f"{operation.operator} of {known[0].kind.value} and {each.kind.value} does not exist",
+                operation.position,
+                "give its operands one type",
+            )
+
+
 def fixed(value: Any, sql_type: SqlType | None) -> Compiled:
     """Return a constant."""
     return Compiled(lambda _: value, sql_type, True)

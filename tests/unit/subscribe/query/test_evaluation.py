@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from decimal import Decimal
+from math import inf
 from typing import Any
 
 import pytest
@@ -85,6 +86,8 @@ def test_unknown_is_between_false_and_true(one: bool | None, other: bool | None)
         ("'2.50'::numeric", Decimal("2.50")),
         ("CAST(2.5 AS int)", 3),
         ("true::text", "true"),
+        ("'-inf'::float", -inf),
+        ("'Infinity'::float * 2", inf),
         ("'B' < 'a'", True),
         ("'abc' LIKE 'a%'", True),
         ("'abc' NOT LIKE '_b_'", False),
@@ -101,7 +104,8 @@ def test_a_value_is_that_of_postgresql(text: str, value: Any) -> None:
     "text",
     ["1 / 0", "1.5 % 0", "1 < 'a'", "NOT 3", "1 AND TRUE", "'a' + 1", "lower(1)", "'x'::int", "TRUE < 1"]
     + [f"'1e{exponent}'::numeric::{kind}" for exponent in ("999999999", "131073") for kind in ("int", "text")]
-    + ["'1e-999999999'::numeric::text"],
+    + ["'1e-999999999'::numeric::text"]
+    + ["'1e400'::float", "'-1E400'::float", "'1e400'::numeric::float", "'1e308'::float * 10"],
 )
 def test_what_has_no_value_is_an_error_of_the_row(text: str) -> None:
     with pytest.raises(EvaluationError):

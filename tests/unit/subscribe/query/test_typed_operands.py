@@ -389,3 +389,28 @@ def test_a_list_of_constants_that_are_compared_one_by_one_takes_as_many_steps() 
         return 1
 
     assert (steps(Kind.BYTES, "\\x61"), steps(Kind.JSONB, "a")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["length(v) = 1", "v || v = 'ab'", "'a' || v = 'ab'", "v LIKE 'a'", "v ILIKE 'a'", "upper(v) = lower(w)"],
+)
+def test_functions_of_letters_take_no_bytes(condition: str) -> None:
+    """A feed in JSON has them as a text of hexadecimal digits, and one in Avro has not."""
+    with pytest.raises(SubscribeStatementError, match="of bytes does not exist") as refused:
+        ids_where(condition, SqlType(Kind.BYTES), [b"a"], "json")
+    assert refused.value.code == "unknown_function"
+    assert rows_of("SELECT length(v::text) FROM t", SqlType(Kind.BYTES), [b"a"]) == [(4,)]
+
+
+@pytest.mark.parametrize("kind", [Kind.TIMESTAMP, Kind.STRING, Kind.BOOL, Kind.JSONB])
+def test_a_value_of_one_of_several_types_has_no_type(kind: Kind) -> None:
+    """It would be compared as a text, whatever it is."""
+    with pytest.raises(SubscribeStatementError, match=r"coalesce of .* does not exist") as refused:
+        plan("SUBSCRIBE (SELECT id FROM t WHERE coalesce(v, id) = '2021-01-31')", SqlType(kind))
+    assert refused.value.code == "unknown_function"
+
+
+@pytest.mark.parametrize(("kind", "seven"), [(Kind.INT, 7), (Kind.FLOAT, 7.0), (Kind.DECIMAL, Decimal(7))])
+def test_numbers_are_of_one_type(kind: Kind, seven: object) -> None:
+    assert rows_of("SELECT id FROM t WHERE coalesce(v, id, 2.5) = 7", SqlType(kind), [seven]) == [(0,)]
