@@ -202,7 +202,7 @@ def test_a_python_worker_that_dies_is_a_sentence_and_the_command_may_be_run_agai
 def test_a_feed_whose_markers_fail_fails_and_does_not_go_on(
     past: Past, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(FeedMarkers, broken, fail)
