@@ -66,7 +66,7 @@ demo-spark: setup ## flights through Spark into Delta tables, compared, audited 
 test: setup ## the test suite, real-broker tests included, but for what `make soak` runs
 	TIDEGATE_HYPOTHESIS=some $(PYTEST) -m 'not soak' --sample $(or $(SAMPLE),$(shell date +%s))
 
-# Each claim that is left out or given fewer examples here has its whole run in `make test`. There is less to wait for than
+# Each claim that is left out or given fewer examples here has its whole run in `make offline`. There is less to wait for than
 # to compute, and each process collects the tests once more: three of them.
 unit: setup ## the quick tests of single modules, without a broker; property tests on a fifth of the examples
 	TIDEGATE_HYPOTHESIS=few $(PYTEST) -n 3 -m 'not broker and not soak and not long' tests/unit tests/test_strategies.py tests/test_driven_sim.py

@@ -186,6 +186,23 @@ def test_a_marker_waits_for_ends_that_cannot_be_had(
     assert (len(done.written), done.error) == (2, "")
 
 
+def test_a_backfill_waits_for_what_its_marker_needs() -> None:
+    """It has no later look at its feed: whoever publishes tries again."""
+    told = _Told()
+    definition = replace(_FEED.definition, options=_ASIDE)
+    state = StateRecord(definition.id, definition.epoch, FeedState.RUNNING, Timestamp(1), _TARGETS)
+    home: Any = _Home()
+    producers = FeedProducers(home, OwnMarkerProducer(home))
+    feed = FeedView(definition, state=state)
+    markers = FeedMarkers(feed, "jobs", producers, told, _Registry(0).id_of, insists=True)
+    markers.apply(_report(0))
+    with pytest.raises(RetryError, match="a broker is away"):
+        markers.publish()
+    told.now = _ends(5, 6, 7)
+    markers.publish()
+    assert len(home.markers) == 2
+
+
 def test_no_marker_follows_an_end_that_fell(engine: MarkerEngine) -> None:
     """Also once the topic that was made anew has grown above the old one."""
     first, *others = engine(_ASIDE, [_ends(5, 6, 7), _ends(5, 2, 7), _ends(9, 9, 9), None])

@@ -156,7 +156,7 @@ class PartitionProcessor:
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"
             )
         self._step.look_at_feeds()
-        if row_bytes < _NO_LIMIT and self._ranges.backlogs_come_first:
+        if records and row_bytes < _NO_LIMIT and self._ranges.backlogs_come_first:
             records, end = (), None
         due = [record for record in records if self._state.counts(record)]
         result, pace, sizes, taken = StepResult(None), self._state.pace, sizes_before(due), 0

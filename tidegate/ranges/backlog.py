@@ -130,7 +130,7 @@ class Backlog:
         self.span: Span | None = None
         #: Claims of snapshots that were left out: they are still to be sent.
         self.skipped: list[Claim] = []
-        self._told: list[tuple[Offset, Claim]] = []
+        self._told: deque[tuple[Offset, Claim]] = deque()
         #: The offset at which each generation begins, with its span.
         self._spans: list[tuple[Offset, Span]] = []
         self.generation = Generation(0)
@@ -171,6 +171,15 @@ class Backlog:
         """Take the oldest entry out."""
         self.held_bytes -= self.queue.popleft().held_bytes
 
+    def take_applied(self) -> RawEntry:
+        """Take out the oldest entry, which the range has applied, with the claims that it has told of."""
+        entry = self.queue.first()
+        self.take_first()
+        while self._told and self._told[0][0] <= entry.offset:
+            self._told.popleft()
+            self.held_bytes -= _CLAIM_BYTES
+        return entry
+
     def skip_to_move(self) -> list[Span]:
         """Leave out all entries before the last place, if any, that makes the scan useless.
 
@@ -184,7 +193,7 @@ class Backlog:
         while self.queue.first().offset < move:
             self.take_first()
         self.skipped += (claim for at, claim in self._told if self.waits_at < at < move)
-        told = [(at, claim) for at, claim in self._told if at >= move]
+        told = deque((at, claim) for at, claim in self._told if at >= move)
         self.held_bytes -= _CLAIM_BYTES * (len(self._told) - len(told))
         self._told = told
         self.clear()

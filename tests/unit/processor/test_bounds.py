@@ -33,6 +33,8 @@ from tidegate.processor.bounds import (
 )
 from tidegate.processor.checkpoint import encode_checkpoint, split_checkpoint
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.moving import exchange
+from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.state.exchange_codec import decode_exchange, encode_exchange
@@ -379,6 +381,33 @@ def test_claims_on_ranges_that_nobody_has_seen_do_not_wait_without_end() -> None
     driven = _restored(driven.state)
     again = _take(driven, claims)
     assert [message.claim for message in again.exchanges if isinstance(message, HandOff)] == claims[-100:]
+
+
+def test_a_range_whose_claims_are_answered_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "UNSEEN_PARENTS_MAX", 20)
+    log = HandLog(partitions=2)
+    log.describe(PLAIN, OTHER)
+    beating = [log.open_range(1_000, PLAIN.span), log.open_range(1_002, OTHER.span)]
+    driven = _driven()
+    driven.control(_feed(0, PLAIN))
+    driven.run(log.partitions[0])
+    claims = [
+        Claim(RangeId(3), RangeId(2 * parent), RaftIndex(9), PLAIN.span, told_ms=at(1).wall_ms)
+        for parent in range(1, 41)
+    ]
+    first = _take(driven, claims[:20])
+    assert not first.exchanges
+    read = len(log.partitions[0])
+    for second in range(10, 3 * HAND_OFF_LIMIT_MS // 1_000, 10):
+        log.wait_for(at(second))
+        for each in beating:
+            each.heartbeat(second)
+    driven.run(log.partitions[0][read:], 10)
+    answered = [each for result in driven.results for each in result.exchanges if isinstance(each, HandOff)]
+    assert {each.claim for each in answered} == {*claims[:20]}
+    for partition in (driven, _restored(driven.state)):
+        later = _take(partition, claims[20:])
+        assert not later.exchanges, "they wait"
 
 
 def test_hand_offs_that_nobody_waits_for_are_not_kept_without_end() -> None:

@@ -111,3 +111,12 @@ def test_nothing_is_lost_where_backlogs_come_first(healing: _Healing) -> None:
         b"[%d]" % number for number in range(1, written + 1)
     ]
     assert healing.driven.checkpoints[RangeId(1)].resolved >= at(3)
+
+
+def test_a_batch_without_records_moves_the_position_on(healing: _Healing) -> None:
+    """It has markers of transactions alone, and nobody gives it again."""
+    while not healing.driven.processor._ranges.backlogs_come_first:
+        healing.step()
+    end = healing.driven.processor._state.position.offset + 6
+    healing.driven.note(healing.driven.processor.step_some((), end=end))
+    assert healing.driven.processor._state.position.offset == end - 1

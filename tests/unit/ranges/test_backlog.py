@@ -55,3 +55,16 @@ def test_claims_that_are_left_out_count_no_more() -> None:
     last = _parked()
     _tell(last, 3)
     assert backlog.held_bytes == last.held_bytes - _raw(0).held_bytes
+
+
+def test_claims_of_snapshots_that_are_applied_count_no_more() -> None:
+    backlog = _parked()
+    for offset in (1, 2):
+        _tell(backlog, offset)
+    backlog.clear()
+    backlog.take_applied()
+    assert len(backlog.told) == 2 * _CLAIMS
+    backlog.take_applied()
+    assert len(backlog.told) == _CLAIMS
+    backlog.take_applied()
+    assert (backlog.held_bytes, backlog.told) == (0, frozenset())

@@ -57,6 +57,18 @@ def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
     }
 
 
+#: A broker's answers that are about the transaction, and not about one of its records.
+_OF_TRANSACTIONS: Final = frozenset(
+    {
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
 #: Topic, partition and error.
 _Answer: TypeAlias = tuple[str, int, KafkaError]
 
@@ -284,7 +296,7 @@ class TransactionalProducer:
             self._producer.poll(_BACKOFF_S)
 
     def _note_refusal(self, topic: str, partition: int, error: KafkaError) -> None:
-        if self._answer is None and error.code() > 0 and is_of_the_row(error):
+        if self._answer is None and _is_answer(error):
             self._answer = topic, partition, error
         if self._refusal is None and is_for_good(error):
             self._refusal = marker_refused(topic, partition, error)
@@ -318,6 +330,11 @@ class TransactionalProducer:
                 f"{error.str()}). Nothing of it is visible; whoever owns it goes on from what is committed"
             )
         return DeliveryError(f"{name} of {self._id} failed for good: {error.str()}")
+
+
+def _is_answer(error: KafkaError) -> bool:
+    """Whether a broker does not take a record, and neither the producer nor its transaction is at fault."""
+    return error.code() > 0 and is_of_the_row(error) and error.code() not in _OF_TRANSACTIONS
 
 
 class GivenUpError(Exception):

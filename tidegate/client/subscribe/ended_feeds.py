@@ -124,7 +124,7 @@ class EndedFeeds:
             _LOGGER.info("a subscription waits for the end of %s: %s", self._place.topic, error.str())
             if names_former_leader(error):
                 with suppress(KafkaException):
-                    learn_leaders(self._admin, [self._place.topic], timeout_s)
+                    learn_leaders(self._admin, [self._place.topic], _ASK_S)
             offset = confluent_kafka.OFFSET_INVALID
         if offset != confluent_kafka.OFFSET_INVALID:
             return offset

@@ -34,9 +34,11 @@ from tidegate.spans import Span
 
 #: The most ranges of a feed that a step looks at to find one that can be scanned.
 _LOOKED_AT: Final = 256
-#: A scan stands when it has brought nothing for so much elapsed log time: it keeps no other from beginning,
-#: and its range may count as silent.
+#: A range that is scanned counts as silent only when its scan has brought nothing for so much elapsed log
+#: time.
 _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
+#: A scan stands when it has brought nothing for so long, though no later request was answered either.
+_STANDS_MS: Final = SILENT_MS
 #: The most scans under way, those that stand among them, for each scan of the limit.
 _WITH_STANDING: Final = 16
 
@@ -45,7 +47,7 @@ _WITH_STANDING: Final = 16
 class CatchUpLimits:
     """The bounds of a partition's scans: how many may be under way, and how many bytes of versions they hold.
 
-    ``scans`` counts those that bring something. Of those that stand there may be many more.
+    ``scans`` does not count those that stand. Of these there may be 16 times as many.
     ``held_row_bytes`` is about how many bytes of rows may be made of the held versions.
     """
 
@@ -128,6 +130,8 @@ class GapScans:
         #: The ranges that could not be scanned when it was their turn.
         self._passed_by: set[RangeId] = set()
         self._overtaken: list[Overtaken] = []
+        #: The elapsed log time of the last request that is known to be answered.
+        self._answered_ms = 0
 
     # ---- versions ----
 
@@ -180,6 +184,7 @@ class GapScans:
         covered = Span(begun, scan.scan.next_key)
         if covered.start == covered.end or self._note_if_overtaken(scan.feed, state, scan.gap):
             return False
+        self._answered_ms = max(self._answered_ms, scan.went_on_ms)
         scan.went_on_ms = self._clock.elapsed_ms
         scanned_at = scan.scan.upto if scan.scan.newest else None
         versions = [scanned_version(state.range_id, row) for row in rows if row.value or scanned_at is None]
@@ -223,16 +228,20 @@ class GapScans:
         ]
 
     def _begin_scans(self) -> None:
-        """Begin scans up to the limit. Those that stand do not count, and beyond their bound end (C2)."""
-        standing = sum(map(self._stands, self._scans.values()))
-        while len(self._scans) - standing < self._limits.scans and self._begin_one():
+        """Begin scans up to the limit (C2). Those that stand do not count."""
+        limit = self._limits.scans
+        allowed = min(limit + sum(map(self._stands, self._scans.values())), _WITH_STANDING * limit)
+        while len(self._scans) < allowed and self._begin_one():
             pass
-        while len(self._scans) > _WITH_STANDING * self._limits.scans:
-            del self._scans[min(self._scans, key=lambda range_id: self._scans[range_id].went_on_ms)]
 
     def _stands(self, scan: CatchUpScan) -> bool:
-        """Whether the source has answered none of the scan's last requests."""
-        return self._clock.elapsed_ms - scan.went_on_ms >= _ASKED_MS
+        """Whether the source does not answer the scan, though it answers others.
+
+        A partition that is far behind its log reads answers late, in the order of the requests. So a scan
+        stands once a later request was answered. If none is, it stands after a longer time.
+        """
+        waits_ms = self._clock.elapsed_ms - scan.went_on_ms
+        return waits_ms >= (_ASKED_MS if self._answered_ms > scan.went_on_ms else _STANDS_MS)
 
     def _begin_one(self) -> bool:
         """Begin a scan of the feed whose turn it is. Returns whether any feed had a range to scan."""
@@ -320,7 +329,7 @@ class GapScans:
         scan = self._scans.get(state.range_id)
         if scan is None:
             return not state.checkpointable
-        return self._stands(scan)
+        return self._clock.elapsed_ms - scan.went_on_ms >= _ASKED_MS
 
     @property
     def has_overtaken(self) -> bool:

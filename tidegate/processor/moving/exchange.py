@@ -53,7 +53,7 @@ class Exchanges:
         """Look after the claims on a restored range again."""
         if state.claims or state.heirs:
             self._open[state.range_id] = None
-            if state.status is RangeStatus.UNINITIALISED:
+            if state.claims and state.status is RangeStatus.UNINITIALISED:
                 self._unseen.add(state.range_id)
 
     def claim(self, claims: Iterable[Claim]) -> None:
@@ -88,7 +88,7 @@ class Exchanges:
         answered = False
         for range_id in list(self._open):
             state = self._ranges[range_id]
-            if state.status is not RangeStatus.UNINITIALISED:
+            if state.status is not RangeStatus.UNINITIALISED or not state.claims:
                 self._unseen.discard(range_id)
             answered |= self._answer_claims(state)
             answered |= self._look_at_heirs(state)

@@ -331,8 +331,7 @@ class RangeEntries:
             if backlog.parked:
                 return Drained(taken, size)  # the range waits again; the entry stays in its backlog
             if backlog.queue.first().offset == raw.offset:
-                backlog.take_first()
-                self._backlogs.note_applied(raw.held_bytes)
+                self._backlogs.note_applied(backlog.take_applied().held_bytes)
         if not backlog.queue:
             if state.lags:
                 state.heard_ms = backlog.heard_ms

@@ -48,7 +48,10 @@ _KEYS: Final = frozenset(
     | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.DECIMAL, Kind.PG_LSN}
 )
 #: Types of these kinds have one form whatever their width or precision, so one column can hold all of them.
-_OF_ANY_WIDTH: Final = frozenset({Kind.INT, Kind.STRING, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
+_OF_ANY_WIDTH: Final = frozenset(
+    {Kind.INT, Kind.STRING, Kind.TIME, Kind.TIMETZ, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.BIT}
+    | {Kind.ENUM}
+)
 _TEXT: Final = "text"
 #: The advice for a column whose values have no form in a loaded table; ``column`` is its name.
 _BY_LOAD: Final = "begin a new load in another directory, with --as-text {table}.{column}"

@@ -343,8 +343,14 @@ def _position_to(position: LoadPosition) -> list[int | str]:
     return [position.offset, position.marker.decimal(), position.read_to]
 
 
-def _position_from(offset: int, marker: str, read_to: int = 0) -> LoadPosition:
-    """Return a stored position. In a head of version 1 it does not have how far passes have read."""
+def _position_from(offset: int, marker: str, read_to: int | None = None) -> LoadPosition:
+    """Return a stored position.
+
+    In a head of version 1 it does not have how far passes have read. Its marker may stand behind records that
+    the next pass does not come to, so it counts once it is read again.
+    """
+    if read_to is None:
+        return LoadPosition(offset, ZERO, offset)
     return LoadPosition(offset, parse_decimal(marker), max(offset, read_to))
 
 

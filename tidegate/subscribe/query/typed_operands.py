@@ -97,8 +97,9 @@ def require_one_type(operation: Operation, operands: Sequence[Compiled]) -> None
     Numbers are of one type here.
     """
     known = [each.type for each in operands if each.type is not None]
+    numbers = [each for each, family in _FAMILIES.items() if family == "number"]
     for each in known[1:]:
-        if each.kind is not known[0].kind and not {each.kind, known[0].kind} <= _FORMS.keys() - {Kind.BOOL}:
+        if each.kind is not known[0].kind and not {each.kind, known[0].kind}.issubset(numbers):
             raise StatementFault.UNKNOWN_FUNCTION.error(
                 f"{operation.operator} of {known[0].kind.value} and {each.kind.value} does not exist",
                 operation.position,

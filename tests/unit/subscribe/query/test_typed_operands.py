@@ -414,3 +414,7 @@ def test_a_value_of_one_of_several_types_has_no_type(kind: Kind) -> None:
 @pytest.mark.parametrize(("kind", "seven"), [(Kind.INT, 7), (Kind.FLOAT, 7.0), (Kind.DECIMAL, Decimal(7))])
 def test_numbers_are_of_one_type(kind: Kind, seven: object) -> None:
     assert rows_of("SELECT id FROM t WHERE coalesce(v, id, 2.5) = 7", SqlType(kind), [seven]) == [(0,)]
+
+
+def test_an_oid_may_have_a_number_for_null() -> None:
+    assert rows_of("SELECT coalesce(v, 0) FROM t", SqlType(Kind.OID), [None]) == [(0,)]
