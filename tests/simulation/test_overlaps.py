@@ -123,11 +123,16 @@ def _beginnings(told: Sequence[Sequence[PartitionProgress]]) -> list[tuple[int, 
 
 
 def _intrusion(
-    rng: Random, span: Span, generation: int, resolved: ResolvedTimestamp
+    rng: Random, span: Span, generation: int, resolved: ResolvedTimestamp, log_time_ms: int
 ) -> Iterator[PartitionProgress]:
-    """Checkpoints of another range with these keys: slow at first, then far above all that was before."""
+    """Checkpoints of another range with these keys: slow at first, then far above all that was before.
+
+    The range that is there may be far behind the log's time, at which it was told first.
+    """
     wall = resolved.wall
     for step in range(60):
+        if step == 40:
+            wall = max(wall, log_time_ms * NANOS_PER_MS)
         wall += rng.randint(1, 5 * NANOS_PER_MS if step < 40 else NANOS_PER_SECOND)
         at = ResolvedTimestamp(Timestamp(wall))
         item = RangeCheckpoint(_INTRUDER, Generation(generation), span, at)
@@ -146,7 +151,8 @@ def test_a_frontier_never_passes_the_slower_of_two_ranges_once_both_were_seen(nu
     claims, frontier = RangeClaims(), SpanFrontier([EVERYTHING], ZERO)
     _forward(frontier, claims.count(told[partition][: place + 1]))
     seen, rivals, later = False, {range_id}, iter(told[partition][place + 1 :])
-    for intruder in _intrusion(rng, span, generation - lower, resolved):
+    log_time_ms = told[partition][place].log_time_ms
+    for intruder in _intrusion(rng, span, generation - lower, resolved, log_time_ms):
         batch = [intruder, *islice(later, 1)]
         before = _levels(frontier, span)
         _forward(frontier, claims.count(batch))
