@@ -183,9 +183,7 @@ def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp |
 
     Returns ``None`` if no such feed has had any of them, and zero if none has persisted any progress.
     """
-    wanted = frozenset(topics)
-    former = (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
-    return max(map(promised, former), default=None)
+    return max(map(promised, _former(topics, feeds)), default=None)
 
 
 def written_on(
@@ -196,9 +194,14 @@ def written_on(
     ``answers`` gives what log partitions have answered about such a feed. Returns ``None`` if no such feed
     has had any of the topics, and zero if none has written anything.
     """
-    wanted = frozenset(topics)
-    former = (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
+    former = _former(topics, feeds)
     return max((max(promised(feed), *_written(feed, answers(feed))) for feed in former), default=None)
+
+
+def _former(topics: Iterable[str], feeds: Iterable[FeedView]) -> Iterator[FeedView]:
+    """Return the feeds that have ended, and have had any of the topics."""
+    wanted = frozenset(topics)
+    return (feed for feed in feeds if feed.status in ENDED and not wanted.isdisjoint(prepared_topics(feed)))
 
 
 def _written(feed: FeedView, answers: Answers) -> Iterator[Timestamp]:

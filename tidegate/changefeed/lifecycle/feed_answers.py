@@ -30,7 +30,7 @@ class FeedAnswers:
         return {} if answers is None else answers.by_partition()
 
     def about(self, feed: FeedView) -> Answers:
-        """Return the same for a feed's present epoch."""
+        """Return the last answer of each log partition about the present epoch of a feed."""
         definition = feed.defined
         return {} if definition is None else self.of(definition.id, definition.epoch)
 

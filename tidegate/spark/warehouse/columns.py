@@ -49,8 +49,8 @@ _KEYS: Final = frozenset(
 )
 #: Types of these kinds have one form whatever their width or precision, so one column can hold all of them.
 _OF_ANY_WIDTH: Final = frozenset(
-    {Kind.INT, Kind.STRING, Kind.TIME, Kind.TIMETZ, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.BIT}
-    | {Kind.ENUM}
+    {Kind.BIT, Kind.ENUM, Kind.INT, Kind.INTERVAL, Kind.STRING, Kind.TIME, Kind.TIMETZ}
+    | {Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
 )
 _TEXT: Final = "text"
 #: The advice for a column whose values have no form in a loaded table; ``column`` is its name.
