@@ -16,7 +16,7 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.client.consumer_state import ReleasedBatch
 from tidegate.subscribe.client.received_row import ReceivedRow
 from tidegate.subscribe.outputs.keyed_rows import DELETE, KEY_VIOLATION
-from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_identity import row_identity, written_identity
 from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import values_key
 
@@ -51,7 +51,7 @@ class TableContents:
     def restore(self, rows: Iterable[RowValues]) -> None:
         """Add rows that ``rows`` returned earlier, and that the consumer stored with its token."""
         for row in rows:
-            identity = row_identity(row[: self._key_width or None])
+            identity = self._identity(row)
             self._counts[identity] = (row, self._counts.get(identity, _NO_ROW)[1] + 1)
 
     def fold(self, batch: ReleasedBatch) -> None:
@@ -89,7 +89,7 @@ class TableContents:
         """
         before: dict[Hashable, tuple[RowValues, int]] = {}
         for row in rows:
-            identity = row_identity(row.values[: self._key_width or None])
+            identity = self._identity(row.values)
             before.setdefault(identity, self._counts.get(identity, _NO_ROW))
             if self._key_width:
                 self._set(identity, row)
@@ -100,6 +100,10 @@ class TableContents:
         if wrong is not None:
             raise ProtocolError(f"at {time} a row is retracted that was not there: {wrong!r:.200}")
         return after != before
+
+    def _identity(self, values: RowValues) -> Hashable:
+        """Return what a row is found by: its key, or all that is written of it."""
+        return row_identity(values[: self._key_width]) if self._key_width else written_identity(values)
 
     def _count(self, identity: Hashable, row: ReceivedRow) -> None:
         count = self._counts.get(identity, _NO_ROW)[1] + row.diff

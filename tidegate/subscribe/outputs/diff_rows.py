@@ -8,6 +8,7 @@ from functools import partial
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.outputs.shape import DIFF_POSITION, OutputShape, RowOrder
 from tidegate.subscribe.query.column_values import Read, order_reader
+from tidegate.subscribe.updates.row_identity import Spelling
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import SortKey, values_key
 
@@ -36,8 +37,8 @@ def _key(item: RowOrder, read: Read | None, update: Update) -> SortKey:
 
 
 def _by_values(update: Update) -> SortKey:
-    return (values_key(update.row), update.diff)
+    return (values_key(update.row), update.diff, Spelling(update.row))
 
 
 def _retractions_first(update: Update) -> SortKey:
-    return (update.diff > 0, values_key(update.row), update.diff)
+    return (update.diff > 0, values_key(update.row), update.diff, Spelling(update.row))

@@ -7,6 +7,9 @@
 | two, -1 and +1 | upsert: the new values | upsert: old values before, new values after |
 | anything else | key_violation: NULLs | key_violation: NULLs |
 
+A key that is written differently afterwards, as 1.0 and then 1.00, is two keys for whoever compares texts: a
+``delete`` of the old one and an ``upsert`` or ``insert`` of the new one stand for its ``upsert``.
+
 Only one timestamp counts. So later rows of a violated key may say ``upsert`` or ``delete`` and be wrong;
 `tracked_keys` remembers the violation.
 Source: Materialize ``src/adapter/src/active_compute_sink.rs``.
@@ -19,7 +22,7 @@ from typing import Final, NamedTuple
 
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
-from tidegate.subscribe.updates.row_identity import first_spelled, row_identity
+from tidegate.subscribe.updates.row_identity import first_spelled, row_identity, written_identity
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import values_key
 
@@ -49,7 +52,7 @@ class KeyedRows:
     def rows(self, updates: Iterable[Update]) -> list[RowValues]:
         """Return the rows ``(mz_state, *key, *values)`` of consolidated updates of one timestamp."""
         groups = keyed_groups(updates, self._shape.key)
-        return [shown(key_change(key, group), self._shape) for key, group in groups]
+        return [row for key, group in groups for row in shown(key_change(key, group), self._shape)]
 
 
 def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[RowValues, list[Update]]]:
@@ -78,7 +81,18 @@ def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
     return KeyChange(state, key, before, after)
 
 
-def shown(change: KeyChange, shape: OutputShape) -> RowValues:
+def shown(change: KeyChange, shape: OutputShape) -> list[RowValues]:
+    """Return the output row of a change, or the two of a key that is written differently afterwards."""
+    before, after = change.before, change.after
+    if before is not None and after is not None:
+        old, new = (tuple([row[at] for at in shape.key]) for row in (before, after))
+        if written_identity(old) != written_identity(new):
+            changes = KeyChange(DELETE, old, before, None), KeyChange(INSERT, new, None, after)
+            return [_shown(each, shape) for each in changes]
+    return [_shown(change, shape)]
+
+
+def _shown(change: KeyChange, shape: OutputShape) -> RowValues:
     """Return the output row of a change. With UPSERT an insert has the state ``upsert`` too."""
     nothing = (None,) * len(shape.rest)
     before, after = (

@@ -4,8 +4,8 @@
    AS OF is inclusive with a snapshot and exclusive without one.
 2. An update at or above UP TO is left out.
 3. When the frontier rises to F, the updates below F are shown timestamp by timestamp. Equal rows of a
-   timestamp are one row, with the sum of their diffs; of values that are equal and written differently,
-   as 1 and 1.0, the one whose text comes first is shown.
+   timestamp are one row, with the sum of their diffs. Rows that are equal and written differently, as
+   1.0 and 1.00, are two: each one goes as it came.
 4. With PROGRESS a progress row at F follows: no update below F will come any more, one *at* F may. The first
    row of all is a progress row at AS OF; F is not repeated, nor shown at or below AS OF.
 5. A frontier at or above UP TO, or the empty one, ends the stream.
@@ -27,7 +27,7 @@ from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.outputs.tracked_keys import TrackedKeys
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.frontier import Frontier, Progress, frontier_after
-from tidegate.subscribe.updates.row_identity import first_spelled, row_identity
+from tidegate.subscribe.updates.row_identity import written_identity
 from tidegate.subscribe.updates.update import RowValues, Update
 
 _DIFFS: Final = frozenset({OutputMode.DIFFS, OutputMode.ORDERED})
@@ -125,11 +125,9 @@ class Outputs:
 
     def _hold(self, update: Update) -> None:
         rows = self._waiting.setdefault(update.time, {})
-        identity = row_identity(update.row)
+        identity = written_identity(update.row)
         known = rows.get(identity)
-        if known is not None:
-            update = Update(update.time, known.diff + update.diff, first_spelled(known.row, update.row))
-        rows[identity] = update
+        rows[identity] = update if known is None else known._replace(diff=known.diff + update.diff)
 
     def _rows_below(self, progress: Progress) -> list[RowValues]:
         times = sorted(time for time in self._waiting if progress is None or time < progress)

@@ -20,7 +20,7 @@ from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
 from tidegate.subscribe.outputs.keyed_rows import DELETE, INSERT, UPSERT
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
-from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_identity import written_identity
 from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import value_key, values_key
 
@@ -230,10 +230,10 @@ def _differ_by_nan(before: RowValues | None, after: RowValues | None) -> bool:
 
 
 def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
-    """Whether two rows are one row in SQL, where TRUE is not 1, and NaN is NaN."""
+    """Whether two rows are one row in SQL, where TRUE is not 1 and NaN is NaN, and written alike."""
     if before is None or after is None:
         return before is after
-    return row_identity(before) == row_identity(after)
+    return written_identity(before) == written_identity(after)
 
 
 def _sort_rows(rows: list[RowValues]) -> None:

@@ -35,8 +35,9 @@ class TrackedKeys:
     def rows(self, updates: Iterable[Update]) -> list[RowValues]:
         """Return the rows of consolidated updates of one timestamp, after all timestamps below it."""
         return [
-            shown(self._change(key, group), self._shape)
+            row
             for key, group in keyed_groups(updates, self._shape.key)
+            for row in shown(self._change(key, group), self._shape)
         ]
 
     def _change(self, key: RowValues, group: list[Update]) -> KeyChange:

@@ -22,46 +22,33 @@ RUN_ENTRIES: Final = 5_000
 
 
 class Entry:
-    """The copies of one row, however its values are written: 1 and 1.0 are one value.
+    """The copies of one row.
 
     Attributes:
-        identity: equal for equal rows of one rank.
+        identity: equal for copies of the row alone.
         rank: what it is sorted by.
+        row: the row as it is shown.
         shown_bytes: the bytes that the row takes in memory.
         source_bytes: the bytes of the table's row that it is made from.
         count: how many copies there are; it is below zero while an addition has not come yet.
     """
 
-    __slots__ = ("count", "identity", "rank", "shown_bytes", "source_bytes", "spellings")
+    __slots__ = ("count", "identity", "rank", "row", "shown_bytes", "source_bytes")
 
-    def __init__(self, identity: Hashable, rank: SortKey, shown_bytes: int, source_bytes: int) -> None:
+    def __init__(
+        self, identity: Hashable, rank: SortKey, row: RowValues, shown_bytes: int, source_bytes: int
+    ) -> None:
         self.identity = identity
         self.rank = rank
+        self.row = row
         self.shown_bytes = shown_bytes
         self.source_bytes = source_bytes
         self.count = 0
-        #: The forms in which it is there, with how often each one is, by their texts.
-        self.spellings: dict[str, tuple[int, RowValues]] = {}
-
-    def add(self, diff: int, row: RowValues) -> None:
-        """Add ``diff`` copies."""
-        self.count += diff
-        text = repr(row)
-        there = self.spellings.get(text, (0,))[0] + diff
-        self.spellings[text] = there, row
-        if not there:
-            del self.spellings[text]
 
     @property
     def rows(self) -> int:
         """The number of rows of the order that it stands for."""
         return max(self.count, 0)
-
-    @property
-    def row(self) -> RowValues:
-        """The row as it is shown: of the forms that are there, the one whose text comes first."""
-        forms = self.spellings
-        return forms[min([text for text, (there, _) in forms.items() if there > 0] or forms)][1]
 
 
 class Edge:

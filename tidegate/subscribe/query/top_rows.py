@@ -5,9 +5,8 @@ of a row outside the window may show nothing, and an update of a row inside may 
 rows that changed, and those over which an edge of the window moved, are looked at. A timestamp takes as long
 as its updates, not as the window or the offset.
 
-The order is total: by ORDER BY, then by the values of the query's columns. Rows that are equal in both are
-one row with a count. Where their values are written differently, as 1 and 1.0, the row is shown in the form
-whose text comes first among those that are there.
+The order is total: by ORDER BY, then by the values of the query's columns, then by their texts, as 1 and 1.0
+are one value. Rows that are equal in all of it are one row with a count.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.query.ranked_order import RUN_ENTRIES, Edge, Entry, RankedOrder
 from tidegate.subscribe.query.shown_bytes import HeldBytes, ShownBytes
 from tidegate.subscribe.updates.process_share import ProcessShare
-from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_identity import Spelling, written_identity
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 from tidegate.subscribe.updates.value_order import SortKey
@@ -57,7 +56,7 @@ class TopRows:
         self._held = HeldBytes(share=share)
         self._pause = _nothing if share is None else share.pause
         self._entries: dict[Hashable, Entry] = {}
-        #: The rows of the window, with how often each is shown, and in which form.
+        #: The rows of the window, with how often each is shown.
         self._shown: dict[Hashable, tuple[int, RowValues]] = {}
 
     def apply(self, updates: Iterable[RankedUpdate], shown: ShownBytes) -> list[Update]:
@@ -124,23 +123,26 @@ class TopRows:
 
     def _entry(self, ranked: RankedUpdate) -> tuple[Entry, bool]:
         """Return the entry of an update's row, and whether it is new."""
-        identity = (ranked.rank, row_identity(ranked.update.row))
+        row = ranked.update.row
+        identity = (ranked.rank, written_identity(row))
         entry = self._entries.get(identity)
         if entry is not None:
             return entry, False
         shown_bytes, source_bytes = _ENTRY_BYTES + ranked.shown_bytes, _ENTRY_BYTES + ranked.source_bytes
         self._held.add(shown_bytes, source_bytes)
-        entry = self._entries[identity] = Entry(identity, ranked.rank, shown_bytes, source_bytes)
+        entry = self._entries[identity] = Entry(
+            identity, (*ranked.rank, Spelling(row)), row, shown_bytes, source_bytes
+        )
         return entry, True
 
     def _add(self, entry: Entry, ranked: RankedUpdate) -> None:
-        entry.add(ranked.update.diff, ranked.update.row)
+        entry.count += ranked.update.diff
         if not entry.count:
             del self._entries[entry.identity]
             self._held.add(-entry.shown_bytes, -entry.source_bytes)
 
     def _now(self, identity: Hashable) -> tuple[int, RowValues]:
-        """Return how many copies of a row the window has, and the form in which they are shown."""
+        """Return how many copies of a row the window has, and the row."""
         entry = self._entries.get(identity)
         if entry is None or (self._end is not None and self._order.is_behind(entry, self._end)):
             return 0, ()

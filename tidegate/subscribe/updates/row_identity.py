@@ -1,4 +1,8 @@
-"""The identity of rows: two rows that are the same have equal ones, which can be keys of a ``dict``.
+"""The identities of rows: equal ones for rows that are the same, which can be keys of a ``dict``.
+
+There are two. By ``row_identity`` 1 and 1.0 are one value, as in SQL: so keys are compared. By
+``written_identity`` they are two: so the rows of a table are compared. Consumers see rows as text, and a row
+that goes must be written like the row that came, or it stays with them for ever.
 
 Python differs from SQL in three ways: ``True == 1``, NaN is not equal to itself, and lists and objects of
 JSON have no hash. Rows without such values are their own identity, which is the common case and costs least.
@@ -6,11 +10,12 @@ JSON have no hash. Rows without such values are their own identity, which is the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from decimal import Decimal
 from typing import Any, Final
 
-#: Values that are equal exactly where SQL says so.
+#: Values that are equal exactly where SQL says so, and that are written in one form.
 _PLAIN: Final = frozenset({int, str, bytes, type(None)})
 _NAN: Final = "NaN"
 
@@ -22,6 +27,17 @@ def row_identity(values: tuple[Any, ...]) -> Hashable:
     return tuple([value if type(value) in _PLAIN else _frozen(value) for value in values])
 
 
+def written_identity(values: tuple[Any, ...]) -> Hashable:
+    """Return the identity of a row by what is written of it: equal for rows that have the same text.
+
+    Example: ``Decimal("1.0")`` and ``Decimal("1.00")`` are one value and differ here, and so do two objects
+    of JSON whose members stand in another order.
+    """
+    if _PLAIN.issuperset(map(type, values)):
+        return values
+    return tuple([value if type(value) in _PLAIN else _written(value) for value in values])
+
+
 def first_spelled(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the one of two rows of one identity that is shown: that whose text comes first.
 
@@ -29,6 +45,29 @@ def first_spelled(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ..
     came first.
     """
     return one if one is other or repr(one) <= repr(other) else other
+
+
+class Spelling:
+    """The last thing that rows are sorted by: their text, which is made for rows alone that are equal.
+
+    So rows that are equal and written differently have one order, in whichever order they came.
+    """
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: tuple[Any, ...]) -> None:
+        self._row = row
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spelling) and (
+            self._row is other._row or repr(self._row) == repr(other._row)
+        )
+
+    def __lt__(self, other: Spelling) -> bool:
+        return repr(self._row) < repr(other._row)
+
+    def __hash__(self) -> int:
+        return hash(Spelling)  # what stands before it in a key tells rows apart, nearly always
 
 
 def _frozen(value: Any) -> Hashable:
@@ -44,3 +83,15 @@ def _frozen(value: Any) -> Hashable:
         return float, _NAN
     hashable: Hashable = value  # as every other datum is
     return hashable
+
+
+def _written(value: Any) -> Hashable:
+    if isinstance(value, Decimal):
+        return (Decimal, str(value)) if value == value else (float, _NAN)
+    if isinstance(value, float) and value == 0.0 and math.copysign(1.0, value) < 0.0:
+        return float, "-0.0"
+    if isinstance(value, list | tuple):
+        return (list, *map(_written, value))
+    if isinstance(value, dict):
+        return (dict, *[(name, _written(member)) for name, member in value.items()])
+    return _frozen(value)

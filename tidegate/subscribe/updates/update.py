@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.updates.row_identity import row_identity
+from tidegate.subscribe.updates.row_identity import written_identity
 
 #: The values of a row, in the order of its relation's columns. ``None`` is NULL.
 RowValues: TypeAlias = tuple[Any, ...]
@@ -27,11 +27,12 @@ def consolidated(updates: Iterable[Update]) -> list[Update]:
     """Return each row of a time at most once, with the sum of its diffs; sums of zero are left out.
 
     Example: ``-1`` and ``+1`` of one row at one time are nothing, so an update to the same value is silent.
+    An update to an equal value that is written differently is none of these: 1.0 goes, and 1.00 comes.
     The order is that in which the rows first came.
     """
     sums: dict[tuple[Timestamp, Any], Update] = {}
     for update in updates:
-        identity = (update.time, row_identity(update.row))
+        identity = (update.time, written_identity(update.row))
         known = sums.get(identity)
         sums[identity] = update if known is None else known._replace(diff=known.diff + update.diff)
     return [update for update in sums.values() if update.diff]

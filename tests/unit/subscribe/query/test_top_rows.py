@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +20,11 @@ from tidegate.subscribe.query import top_rows
 from tidegate.subscribe.query.shown_bytes import ShownBytes
 from tidegate.subscribe.query.top_rows import RankedUpdate, TopRows
 from tidegate.subscribe.updates.frontier import Frontier
-from tidegate.subscribe.updates.row_identity import row_identity
 from tidegate.subscribe.updates.update import RowValues, Update
 
 _BALANCES = st.sampled_from((1, Decimal("1.0"), Decimal("1.00"), 2, Decimal("2.0"), None))
+#: For no row.
+_GONE = "gone"
 _STATEMENTS = (
     "SUBSCRIBE (SELECT balance FROM accounts ORDER BY balance LIMIT 2)",
     "SUBSCRIBE (SELECT balance FROM accounts ORDER BY balance DESC LIMIT 1 OFFSET 1)",
@@ -31,15 +34,25 @@ _STATEMENTS = (
 )
 
 
-def shown(statement: str, updates: list[list[Update]]) -> list[str]:
-    """The rows of some timestamps' updates, as they are written."""
+def rows_of(statement: str, updates: list[list[Update]], *, track_keys: bool = False) -> list[RowValues]:
+    """The rows that a subscription shows of some timestamps' updates."""
     plan = plan_of(statement)
     selection = plan.selection()
     assert selection is not None
-    stage = Outputs(plan.shape, OutputBounds(Timestamp(0)), plan.dialect)
+    stage = Outputs(plan.shape, OutputBounds(Timestamp(0)), plan.dialect, track_keys=track_keys)
     for at_time in updates:
         stage.take(selection.apply(at_time))
-    return list(map(repr, stage.advance(Frontier(Timestamp(len(updates) + 1)))))
+    return stage.advance(Frontier(Timestamp(len(updates) + 1)))
+
+
+def shown(statement: str, updates: list[list[Update]]) -> list[str]:
+    """The rows of some timestamps' updates, as they are written."""
+    return list(map(repr, rows_of(statement, updates)))
+
+
+def table_states(states: list[dict[int, object]]) -> list[dict[int, RowValues]]:
+    """Rows of the table by their keys, of the balances by their keys."""
+    return [{key: (key, value, None) for key, value in each.items()} for each in states]
 
 
 def updates_of(states: list[dict[int, RowValues]]) -> list[list[Update]]:
@@ -64,10 +77,7 @@ def updates_of(states: list[dict[int, RowValues]]) -> list[list[Update]]:
 def test_equal_values_are_shown_alike_in_every_order_of_updates(
     states: list[dict[int, object]], order: Random
 ) -> None:
-    rows: list[dict[int, RowValues]] = [
-        {key: (key, value, None) for key, value in each.items()} for each in states
-    ]
-    updates = updates_of(rows)
+    updates = updates_of(table_states(states))
     shuffled = [order.sample(each, len(each)) for each in updates]
     for statement in _STATEMENTS:
         assert shown(statement, updates) == shown(statement, shuffled)
@@ -114,13 +124,10 @@ def test_the_window_is_that_of_all_rows_after_each_timestamp(
             assert min(shown.values(), default=0) >= 0
 
 
-def plainly(
-    entries: dict[object, list[RowValues]], order: Sequence[object], limit: int | None, offset: int
-) -> dict[object, tuple[int, str]]:
-    """Return how often each row is in the window, and the text in which it is shown."""
-    rows = [identity for identity in order for _ in entries[identity]]
-    counts = Counter(rows[offset:] if limit is None else rows[offset : offset + limit])
-    return {identity: (count, min(map(repr, entries[identity]))) for identity, count in counts.items()}
+def plainly(values: Iterable[Any], limit: int | None, offset: int) -> Counter[str]:
+    """The texts of the rows in the window: equal rows are in the order of their texts, NULLs are last."""
+    rows = sorted(values, key=lambda value: (value is None, value or 0, repr((value,))))
+    return Counter(repr((row,)) for row in rows[offset : None if limit is None else offset + limit])
 
 
 @given(
@@ -135,27 +142,42 @@ def test_changes_are_those_between_two_looks_at_all_rows(
     text = f"ORDER BY balance {'' if limit is None else f'LIMIT {limit}'} OFFSET {offset}"
     selection = plan_of(f"SUBSCRIBE (SELECT balance FROM accounts {text})").selection()
     assert selection is not None
-    rows: list[dict[int, RowValues]] = [
-        {key: (key, value, None) for key, value in each.items()} for each in states
-    ]
-    before: dict[object, tuple[int, str]] = {}
+    before = Counter[str]()
     with patch.object(top_rows, "_FEW", few):
-        for state, updates in zip(rows, updates_of(rows), strict=True):
-            entries: dict[object, list[RowValues]] = {}
-            for _, value, _ in state.values():
-                entries.setdefault(row_identity((value,)), []).append((value,))
-            order = sorted(entries, key=lambda each: (entries[each][0][0] is None, entries[each][0][0] or 0))
-            now = plainly(entries, order, limit, offset)
+        for state, updates in zip(states, updates_of(table_states(states)), strict=True):
+            now = plainly(state.values(), limit, offset)
+            diffs = {text: now[text] - before[text] for text in {*before, *now} if now[text] != before[text]}
             found = selection.apply(updates)
-            diffs = {
-                identity: (now.get(identity, (0, ""))[0] - before.get(identity, (0, ""))[0])
-                for identity in {*before, *now}
-            }
-            texts = {
-                (identity, diff, (now.get(identity) or before[identity])[1])
-                for identity, diff in diffs.items()
-                if diff
-            }
-            assert {(row_identity(each.row), each.diff, repr(each.row)) for each in found} == texts
-            assert len(found) == len(texts)
+            assert {repr(each.row): each.diff for each in found} == diffs
+            assert len(found) == len(diffs)
             before = now
+
+
+@given(states=st.lists(st.dictionaries(st.integers(1, 5), _BALANCES, max_size=5), min_size=1, max_size=4))
+def test_who_compares_rows_by_their_text_has_the_rows_of_the_table(states: list[dict[int, object]]) -> None:
+    """A row that is written otherwise goes as it came. So nothing stays that is not there."""
+    updates = updates_of(table_states(states))
+    expected = Counter(repr((value,)) for value in states[-1].values())
+    diffs = Counter[str]()
+    for _, diff, *values in rows_of("SUBSCRIBE (SELECT balance FROM accounts)", updates):
+        diffs[repr(tuple(values))] += diff
+    assert {text: count for text, count in diffs.items() if count} == expected
+
+
+@given(values=st.lists(st.just(_GONE) | _BALANCES, min_size=1, max_size=6))
+@pytest.mark.parametrize("envelope", ["UPSERT", "DEBEZIUM"])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_key_that_is_written_otherwise_goes_as_it_came(
+    values: list[object], envelope: str, tracked: bool
+) -> None:
+    """One row, by a key whose text changes."""
+    states: list[dict[int, object]] = [{} if value is _GONE else {1: value} for value in values]
+    statement = f"SUBSCRIBE (SELECT balance FROM accounts) ENVELOPE {envelope} (KEY (balance))"
+    there = set[str]()
+    for _, state, key in rows_of(statement, updates_of(table_states(states)), track_keys=tracked):
+        assert state in {"insert", "upsert", "delete"}
+        if state == "delete":
+            there.remove(repr(key))
+        else:
+            there.add(repr(key))
+    assert there == {repr(value) for value in states[-1].values()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.updates.row_identity import first_spelled, row_identity
+from tidegate.subscribe.updates.row_identity import Spelling, first_spelled, row_identity, written_identity
 from tidegate.subscribe.updates.update import Update, consolidated
 from tidegate.subscribe.updates.value_order import ValueOrder, value_key
 
@@ -77,6 +78,22 @@ def test_of_equal_rows_the_first_spelling_is_shown() -> None:
     one, other = (1, "a"), (Decimal("1.0"), "a")
     assert row_identity(one) == row_identity(other)
     assert first_spelled(one, other) is first_spelled(other, one) is one is first_spelled(one, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Decimal("1.0"), Decimal("1.00")),
+        (0.0, -0.0),
+        ([Decimal("1.0")], [Decimal("1.00")]),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ],
+)
+def test_equal_rows_that_are_written_differently_are_two_for_who_compares_texts(one: Any, other: Any) -> None:
+    assert row_identity((one,)) == row_identity((other,))
+    assert written_identity((one,)) != written_identity((other,))
+    assert written_identity((one,)) == written_identity((copy.deepcopy(one),))
+    assert (Spelling((one,)) < Spelling((other,))) != (Spelling((other,)) < Spelling((one,)))
 
 
 def test_consolidation_sums_within_a_timestamp_alone() -> None:
