@@ -144,7 +144,7 @@ class Subscription:
         self._key_rows = source.key_rows or MemoryKeyRows(source.share)
         reduced = reduced_columns(plan)
         self._updates = RowUpdates(plan.relation, before, self._key_rows, as_of, reduced)
-        self._key_schema = KeySchema()
+        self._key_schema = KeySchema(self._key_rows)
         self._selection = plan.selection(source.share)
         # The first rows of an order depend on the order of updates, which only `RowUpdates` fixes.
         ordered = self._selection is not None and self._selection.stateful

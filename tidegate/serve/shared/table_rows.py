@@ -137,6 +137,10 @@ class DirectoryTableRows:
         """See ``KeyRows``."""
         return self._rows.replace_all(changes)
 
+    def any_key(self) -> bytes | None:
+        """See ``KeyRows``."""
+        return self._rows.any_key()
+
     def close_at(self, frontier: Frontier) -> None:
         """See ``KeyRows``. Nobody goes back: what an undo would need is let go."""
         self._rows.close_at(frontier)

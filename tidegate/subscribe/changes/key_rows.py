@@ -37,6 +37,9 @@ class KeyRows(Protocol):
         before.
         """
 
+    def any_key(self) -> bytes | None:
+        """Return one of the keys that have a row; ``None`` if none has."""
+
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""
 
@@ -72,6 +75,10 @@ class MemoryKeyRows:
             if is_bounded:
                 self._held.add(memory_bytes(key, row) - memory_bytes(key, before[-1]))
         return before
+
+    def any_key(self) -> bytes | None:
+        """Return one of the keys that have a row; ``None`` if none has."""
+        return next(iter(self._rows), None)
 
     def close_at(self, frontier: Frontier) -> None:
         """Say that every change below ``frontier`` was given."""

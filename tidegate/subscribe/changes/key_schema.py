@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.errors import SchemaMismatch
+from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.gate.row_gate import GateOpening
 
 #: What an Avro key begins with: a zero byte, and the four bytes of the number.
@@ -20,18 +21,23 @@ _FRAME_BYTES: Final = 5
 class KeySchema:
     """Requires that all keys of a topic have the same schema. Each subscription has one of its own."""
 
-    __slots__ = ("_frame",)
+    __slots__ = ("_frame", "_rows")
 
-    def __init__(self) -> None:
+    def __init__(self, rows: KeyRows) -> None:
+        """``rows`` are the subscription's: after a resume their keys count as the keys before."""
+        self._rows = rows
         self._frame: bytes | None = None
 
     def require(self, opening: GateOpening) -> None:
-        """Raise ``SchemaMismatch`` for a row whose key has another schema than the first key had."""
+        """Raise ``SchemaMismatch`` for a row whose key has another schema than the first key had.
+
+        Raises what the table of rows raises.
+        """
         rows = opening.rows
         if not len(rows):
             return
         if self._frame is None:
-            first = rows.keys[0]
+            first = self._rows.any_key() or rows.keys[0]
             self._frame = first[:_FRAME_BYTES] if first.startswith(_FRAMED) else b""
         frame = self._frame
         if not frame:

@@ -114,7 +114,7 @@ class TableFollower:
         self._rows = rows
         self._changes = PlainChanges(relation, RowBefore.KEY_ROWS, rows)
         self._newest = NewestRows()
-        self._key_schema = KeySchema()
+        self._key_schema = KeySchema(rows)
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
         self._filled = False
         #: The table of rows is as of it; zero until it is complete.

@@ -11,6 +11,8 @@ from tests.unit.changefeed.tables import deletion, row
 from tests.unit.subscribe.changes.hand_topic import Topic
 from tidegate.changefeed.definition.options import FeedOptions, Format
 from tidegate.errors import SchemaMismatch
+from tidegate.subscribe.changes.key_rows import MemoryKeyRows
+from tidegate.subscribe.changes.key_schema import KeySchema
 
 _NARROW = sql_table("prices", ("id",), id="INT4", v="INT8")
 _WIDE = replace(sql_table("prices", ("id",), id="INT8", v="INT8"), version=2)
@@ -62,3 +64,13 @@ def test_a_value_may_have_another_schema() -> None:
     topic.mark(25)
     topic.table = _NARROW
     assert topic.subscribed(topic.plan(), 15) == [(1, 1, 7), (-1, 1, 7), (1, 1, 8)]
+
+
+def test_after_a_resume_the_keys_that_are_stored_count() -> None:
+    first, *later = (opening for opening, _ in _changed(_AVRO).openings())
+    rows = MemoryKeyRows()
+    rows.replace(first.rows.keys[0], (1, 7))
+    for opening in later:
+        KeySchema(MemoryKeyRows()).require(opening)
+        with pytest.raises(SchemaMismatch, match=r"key at offset \d of prices\[0\] has the schema 3"):
+            KeySchema(rows).require(opening)

@@ -134,6 +134,15 @@ class KeyTable:
                 before += self._replaced(some)
             return before
 
+    def any_key(self) -> bytes | None:
+        """Return one of the keys that have a row as of the frontier; ``None`` if none has.
+
+        Raises ``HistoryLost`` where the first row is damaged.
+        """
+        with self._first_error, reading(self._path):
+            found = read_span(self._db, ROW, ROWS_END, 1)
+        return found[0][0].removeprefix(ROW) if found and self.frontier != ZERO_FRONTIER else None
+
     def close_at(self, frontier: Frontier) -> None:
         """Write the changes since the last call together with ``frontier``: all or nothing (step 2).
 

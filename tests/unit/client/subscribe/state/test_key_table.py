@@ -77,6 +77,16 @@ def test_a_batch_sees_its_own_changes_and_what_was_before(table: KeyTable) -> No
     assert contents(table) == {b"a": (3,), b"b": (1,)}
 
 
+def test_a_key_is_one_that_has_a_row_at_the_frontier(table: KeyTable) -> None:
+    table.replace(b"b", (1,))
+    assert table.any_key() is None
+    table.close_at(frontier(1))
+    table.replace(b"a", (1,))
+    assert table.any_key() == b"b"
+    table.close_at(frontier(2))
+    assert table.any_key() == b"a"
+
+
 @pytest.mark.long
 @examples(15)
 @given(openings=OPENINGS, data=st.data())
