@@ -21,6 +21,7 @@ from confluent_kafka import Consumer
 
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
+from tidegate.client.kafka.record_headers import record_headers
 from tidegate.errors import TidegateError
 from tidegate.subscribe import FeedPartition, FeedRecord, RowGate
 from tidegate.subscribe.gate.feed_record import RowVersion
@@ -100,7 +101,7 @@ def take(gate: RowGate, tables: Tables, message: Any) -> bool:
     Raises ``PromiseBroken`` and ``UnreadableRow``, with the place of the record.
     """
     place = FeedPartition(message.topic(), message.partition())
-    gate.take(place, FeedRecord(message.offset(), message.key(), message.value(), message.headers() or ()))
+    gate.take(place, FeedRecord(message.offset(), message.key(), message.value(), record_headers(message)))
     opening = gate.open()
     if opening is not None:
         tables.apply(opening.versions)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from confluent_kafka import KafkaException
@@ -32,6 +35,8 @@ from tidegate.errors import TidegateError
 from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
 from tidegate.verify.other_feeds import FeedBounds
 
+_log: Final = logging.getLogger("tidegate.verify")
+
 
 class VerifyCommand(click.Command):
     """A command whose exit status is 1 only if a rule is broken: every fault of its own ends it with 2."""
@@ -46,8 +51,22 @@ class VerifyCommand(click.Command):
             sentence = f"Kafka: {error.args[0].str()}."
         except KeyboardInterrupt:
             sentence = "The audit was ended before it was done."
+        except OSError as error:
+            sentence = f"The report could not be written, or a file not be read: {error}."
+            _give_output_up()
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception as error:
+            _log.exception("the audit ended")
+            sentence = f"The audit ended with an error that nobody foresaw: {type(error).__name__}: {error}."
         show_failure(sentence)
         return ctx.exit(Verdict.INCOMPLETE.value)
+
+
+def _give_output_up() -> None:
+    """Let the rest of the output go nowhere: Python writes it at its end, and would set another status."""
+    with suppress(OSError, ValueError):  # a test's output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.command(cls=VerifyCommand)
@@ -117,6 +136,7 @@ def _audit(
         row_keys=feed is None or not feed.options.key_column,
         resolved_topic=output.resolved_topic,
         ends=output.ends if output.resolved_topic else {},
+        settled=output.settled,
         bounds=None if feed is None or chosen.jobs is None else _bounds(chosen.jobs.view(), feed),
     )
     auditor = Auditor(output.counts, options, chosen.decoder, expected)

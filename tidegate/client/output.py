@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from tidegate.client.kafka.cluster import Bounds, Cluster, partitions_of
 from tidegate.client.kafka.connection import KafkaConnection
@@ -17,7 +17,8 @@ class OutputTopics:
 
     The moment of a ``resolved_topic`` is a little earlier: what its markers say of the others was already
     true when these were asked. ``compacted`` names the topics that lose a key's older rows; only a feed with
-    a ``resolved_topic`` may have such topics.
+    a ``resolved_topic`` may have such topics. ``settled`` are the ends that were told before ``bounds`` were
+    asked for: each broker tells those of its own partitions.
     """
 
     connection: KafkaConnection
@@ -25,6 +26,7 @@ class OutputTopics:
     bounds: dict[TopicPartition, Bounds]
     resolved_topic: str = ""
     compacted: frozenset[str] = frozenset()
+    settled: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @classmethod
     def now(
@@ -38,11 +40,12 @@ class OutputTopics:
         rows = [topic for topic in topics if topic != resolved_topic]
         counts = cluster.partition_counts([*rows, resolved_topic] if resolved_topic else rows)
         bounds: dict[TopicPartition, Bounds] = {}
+        settled = cluster.ends(partitions_of(counts))
         for first_or_second in ([resolved_topic] if resolved_topic else [], rows):
             places = partitions_of({topic: counts[topic] for topic in first_or_second})
             bounds |= cluster.bounds(places) if places else {}
         compacted = cluster.compacted(rows) if resolved_topic and rows else frozenset[str]()
-        return cls(connection, counts, bounds, resolved_topic, compacted)
+        return cls(connection, counts, bounds, resolved_topic, compacted, settled)
 
     @property
     def truncated(self) -> frozenset[TopicPartition]:

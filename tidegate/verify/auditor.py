@@ -56,6 +56,8 @@ class AuditOptions:
     * ``row_keys`` is false for a feed with ``key_column``: its keys do not say which row a record is.
     * ``resolved_topic`` is the topic of the feed's markers; empty if they stand among the rows.
     * ``ends`` are the ends of the partitions of rows. They are asked for after the end of the markers' topic.
+    * ``settled`` are ends that were asked for before those up to which the topics are read; a partition that
+      it does not name was at rest. Several brokers do not tell their ends at one moment.
     * ``bounds`` tells which records are the feed's own, if others have had its topics.
     """
 
@@ -69,6 +71,7 @@ class AuditOptions:
     row_keys: bool = True
     resolved_topic: str = ""
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    settled: Mapping[TopicPartition, int] = field(default_factory=dict)
     bounds: FeedBounds | None = None
 
     def lost_rows(self, place: TopicPartition) -> bool:
@@ -131,7 +134,8 @@ class Auditor:
         self._find_absent_markers()
         self._find_missing_rows()
         counts = self._counts()
-        unchecked = tuple(unchecked_rules(counts, self._losses(), self._audited()))
+        unclear = sum(partition.counts.unclear for partition in self._partitions.values())
+        unchecked = tuple(unchecked_rules(counts, self._losses(), self._audited(), unclear))
         return AuditReport(
             verdict=self._verdict(unchecked),
             counts=counts,
@@ -159,22 +163,30 @@ class Auditor:
         )
 
     def _take(self, partition: PartitionAudit, record: TopicRecord) -> None:
-        aside = self._aside
+        aside, others = self._aside, self._others
+        if others is not None and others.is_over(partition.place):
+            return
         decoder = self._decoder if aside is None or record.topic != aside.name else OFFSET_MARKERS
         try:
             decoded = decoder.decode(record.key, record.value, record.headers)
         except MalformedRecord as error:
+            if others is not None and others.may_have(record):
+                partition.counts.unclear += 1
+                return
             sentence = f"Offset {record.offset} of {partition.place} is neither a row nor a marker: {error}."
             self._findings.at(ViolationKind.UNREADABLE, record, None, sentence)
             return
-        if self._others is not None and self._others.has(partition.place, record, decoded):
+        if others is not None and others.has(partition.place, record, decoded):
             return
         if isinstance(decoded, MarkerRecord):
             self._take_marker(partition, record, decoded)
             return
         if aside is not None:
             partition.pass_marker(aside.pass_to(partition.place, record.offset))
-        partition.take_row(record, record.key or b"", decoded)
+        if others is not None and others.is_unclear(record, decoded):
+            partition.take_unclear_row(record, record.key or b"")
+        else:
+            partition.take_row(record, record.key or b"", decoded)
 
     def _take_marker(self, partition: PartitionAudit, record: TopicRecord, marker: MarkerRecord) -> None:
         aside = self._aside
@@ -185,7 +197,8 @@ class Auditor:
             self._findings.at(ViolationKind.MARKER_AMONG_ROWS, record, marker.resolved, sentence)
             return
         if partition.take_marker(record, marker.resolved):
-            self._ledger.note(partition.place, marker.resolved)
+            settled = self._options.settled.get(partition.place, record.offset + 1)
+            self._ledger.note(partition.place, marker.resolved, is_settled=record.offset < settled)
         if aside is not None:
             aside.lay(record, marker)
 

@@ -4,6 +4,10 @@ A marker is written to every partition of every topic of its feed in one transac
 after a restart (docs/protocols/markers.md). So every partition must hold each marker timestamp that any
 partition holds. Only the newest may be missing, since its transaction may have been completed while the
 topics were read.
+
+The brokers of a cluster do not tell the ends of their partitions at one moment, and several markers may be
+committed between two answers. So the ends are asked for twice. Markers below the first ends are *settled*:
+those below the newest settled one were on all partitions before the second ends were asked for.
 """
 
 from __future__ import annotations
@@ -34,12 +38,14 @@ class MarkerLedger:
         self._truncated = truncated
         self._partial: dict[Timestamp, int] = {}
         self._first: dict[TopicPartition, Timestamp] = {}
+        #: The newest settled marker.
         self.newest = ZERO
 
-    def note(self, place: TopicPartition, resolved: Timestamp) -> None:
+    def note(self, place: TopicPartition, resolved: Timestamp, *, is_settled: bool = True) -> None:
         """Note that ``place`` holds a marker, which is above all earlier ones there."""
         self._first.setdefault(place, resolved)
-        self.newest = max(self.newest, resolved)
+        if is_settled:
+            self.newest = max(self.newest, resolved)
         holders = self._partial.get(resolved, 0) | self._bits[place]
         if holders == self._all:
             self._partial.pop(resolved, None)
@@ -47,10 +53,10 @@ class MarkerLedger:
             self._partial[resolved] = holders
 
     def absences(self) -> Iterator[Absence]:
-        """Yield each marker that is missing on a partition, by timestamp. The newest marker is left out."""
+        """Yield each marker that is missing on a partition, by timestamp, below the newest settled one."""
         for resolved in sorted(self._partial):
-            if resolved == self.newest:
-                continue
+            if resolved >= self.newest:
+                break
             holders = self._partial[resolved]
             for place in self._places:
                 if not holders & self._bits[place] and not self._deleted(place, resolved):

@@ -44,11 +44,31 @@ class OtherFeedsRecords:
         self._last: dict[TopicPartition, bytes | None] = {}  # the key of a row that was passed over last
         self.count = 0
 
+    def is_over(self, place: TopicPartition) -> bool:
+        """Return whether a later feed's marker has come there: all that follows is not the feed's."""
+        is_over = place in self._is_over
+        self.count += is_over
+        return is_over
+
+    def may_have(self, record: TopicRecord) -> bool:
+        """Return whether another feed may have written a record that does not tell, by its record time."""
+        bounds, time_ms = self._bounds, record.timestamp_ms
+        if bounds.before is not None and time_ms <= bounds.start.wall_ms:
+            return True
+        return bounds.end is not None and time_ms > bounds.end.wall_ms
+
+    def is_unclear(self, record: TopicRecord, row: RowRecord) -> bool:
+        """Return whether a row may be an earlier feed's as well as one of this feed's scan.
+
+        The rows of a scan have the record times of their versions, and this one tells no timestamp.
+        """
+        bounds = self._bounds
+        unclear = bounds.scans and bounds.before is not None and record.timestamp_ms <= bounds.start.wall_ms
+        return unclear and not row.tombstone and self._told(row) is None
+
     def has(self, place: TopicPartition, record: TopicRecord, decoded: RowRecord | MarkerRecord) -> bool:
         """Return whether another feed has written the record. Records come in the order of offsets."""
-        if place in self._is_over:
-            found = True
-        elif isinstance(decoded, MarkerRecord):
+        if isinstance(decoded, MarkerRecord):
             found = self._has_marker(place, decoded.resolved)
         elif decoded.tombstone:  # it follows its deletion
             found = self._last.get(place) == record.key

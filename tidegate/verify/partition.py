@@ -18,7 +18,10 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """The counts of one partition's audit. ``AuditCounts`` says what each field counts."""
+    """The counts of one partition's audit. ``AuditCounts`` says what each field counts.
+
+    ``unclear`` records may be those of an earlier or later feed: they do not tell, and nor do their times.
+    """
 
     rows: int = 0
     duplicates: int = 0
@@ -27,6 +30,7 @@ class PartitionCounts:
     tombstones: int = 0
     left_out: int = 0
     markers: int = 0
+    unclear: int = 0
 
 
 class PartitionAudit:
@@ -94,6 +98,19 @@ class PartitionAudit:
             self._check_expected(self._expected, record, key, updated)
         if self._row_keys:
             self._take_version(record, key, updated, deleted=row.deleted is True)
+
+    def take_unclear_row(self, record: TopicRecord, key: bytes) -> None:
+        """Take a row that tells no timestamp and may be another feed's: it breaks no rule.
+
+        It counts for the version that it may be, so that this one is not missed.
+        """
+        self.counts.rows += 1
+        self.counts.untimed += 1
+        self.counts.unclear += 1
+        if self._expected is not None:
+            self._expected.confirm_untimed(
+                record.topic, key, record.timestamp_ms, record.value, lasting_headers(record)
+            )
 
     def _take_version(self, record: TopicRecord, key: bytes, updated: Timestamp, *, deleted: bool) -> None:
         """Check the rules that need to know whether the version was seen before."""

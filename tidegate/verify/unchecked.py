@@ -24,6 +24,7 @@ _NEED_ROW_KEYS: Final = (
     ViolationKind.LATE_ROW,
     ViolationKind.CHANGED_DUPLICATE,
 )
+_NEED_OWNER: Final = (ViolationKind.UNREADABLE, ViolationKind.WRONG_SCAN_ROW, *_NEED_HISTORY)
 _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 
 
@@ -57,8 +58,13 @@ class Audited(NamedTuple):
         return self.initial_scan is InitialScan.ONLY and self.succeeded
 
 
-def unchecked_rules(counts: AuditCounts, losses: Losses, audited: Audited) -> Iterator[Unchecked]:
-    """Yield the rules that could not be checked, or not for every row."""
+def unchecked_rules(
+    counts: AuditCounts, losses: Losses, audited: Audited, unclear: int = 0
+) -> Iterator[Unchecked]:
+    """Yield the rules that could not be checked, or not for every row.
+
+    ``unclear`` is the number of records of which it cannot be told which feed wrote them.
+    """
     if not counts.rows and not counts.markers and not (audited.whole and audited.compared):
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
         return
@@ -72,6 +78,9 @@ def unchecked_rules(counts: AuditCounts, losses: Losses, audited: Audited) -> It
     if counts.undecided:
         reason = "rows may repeat rows that were deleted from the topic or forgotten by the audit"
         yield Unchecked(_NEED_MEMORY, f"{counts.undecided:,} {reason}")
+    if unclear:
+        reason = "records may be those of another feed that had the topics: nothing in them tells"
+        yield Unchecked(_NEED_OWNER, f"{unclear:,} {reason}")
     yield from _after_losses(losses, audited)
 
 

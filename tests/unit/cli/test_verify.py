@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,37 @@ def test_a_fault_of_the_command_is_no_broken_rule(
     result = run("verify", topic.name, *topic.kafka, **environment)
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "Broken pipe"),
+        (RuntimeError("nobody foresaw this"), "RuntimeError: nobody foresaw this"),
+    ],
+)
+def test_no_error_of_its_own_looks_like_a_broken_rule(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    topic.write(topic.row(2, 5), *topic.markers(9))
+    monkeypatch.setattr("tidegate.cli.verify.echo", fail)
+    result = run("verify", topic.name, *topic.kafka)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_a_full_disk_is_no_broken_rule(topic: Topic) -> None:
+    topic.write(topic.row(2, 5), *topic.markers(9))
+    command = [sys.executable, "-m", "tidegate.cli", "verify", topic.name, *topic.kafka]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_an_audit_that_is_interrupted_has_found_nothing(

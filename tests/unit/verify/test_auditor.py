@@ -134,6 +134,15 @@ def test_a_marker_that_one_partition_lacks() -> None:
     assert violation.timestamp == at(5)
 
 
+def test_markers_that_came_while_the_ends_were_asked_for_may_be_on_some_partitions_alone() -> None:
+    """One broker told the end of partition 0 after another had told that of partition 1."""
+    records = [*everywhere(at(5), TOPICS), *(marker(at(ms), "accounts", 0) for ms in (7, 8, 9))]
+    for settled, missing in ({0: 1, 1: 1}, 0), ({0: 2, 1: 1}, 0), ({0: 3, 1: 1}, 1), ({}, 2):
+        ends = {TopicPartition("accounts", partition): end for partition, end in settled.items()}
+        report = audit(numbered(records), TOPICS, AuditOptions(settled=ends))
+        assert report.violation_counts.get(ViolationKind.MARKER_MISSING, 0) == missing
+
+
 def test_the_newest_marker_may_still_be_on_its_way() -> None:
     records = [*everywhere(at(5), TOPICS), marker(at(9), "accounts", 0)]
     report = audit(numbered(records), TOPICS)

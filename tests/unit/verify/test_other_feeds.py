@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.verify.streams import at, everywhere, row
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.verify import AuditOptions, Auditor, AuditReport, TopicRecord, Verdict
+from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
 from tidegate.verify.other_feeds import FeedBounds
 
 _TOPICS: Final = {"accounts": 1}
@@ -40,9 +40,13 @@ _BOTH: Final = [
 ]
 
 
-def _audit(records: Iterable[TopicRecord], options: AuditOptions) -> AuditReport:
+def _audit(
+    records: Iterable[TopicRecord],
+    options: AuditOptions,
+    expected: Iterable[ExpectedVersion] | None = None,
+) -> AuditReport:
     numbered = (record._replace(offset=offset) for offset, record in zip(itertools.count(), records))
-    auditor = Auditor(_TOPICS, options)
+    auditor = Auditor(_TOPICS, options, expected=expected)
     auditor.feed(numbered)
     return auditor.finish()
 
@@ -90,3 +94,50 @@ def test_rows_that_tell_no_time_are_told_by_their_record_times() -> None:
     report = _audit([*untimed, _marker(220)], options)
     assert report.violation_counts == {}
     assert (report.counts.rows, report.counts.of_other_feeds) == (1, 1)
+
+
+_UNREADABLE: Final = TopicRecord("accounts", 0, 0, b"[9]", b"\0\0\0\0\1...", 0)
+
+
+def test_what_cannot_be_read_breaks_no_rule_where_another_feed_may_have_written_it() -> None:
+    """A feed in Avro had the topic before, or has it now."""
+    before, after = (_UNREADABLE._replace(timestamp_ms=ms) for ms in (100, 200))
+    own = [record for record in _BOTH if record != _row(2, 160)]
+    first = [_row(1, 90), _row(1, 100), _marker(150)]
+    for records, options in ([before, *own], _second()), ([*first, after], _first()):
+        report = _audit(records, options)
+        assert report.verdict is Verdict.INCOMPLETE, str(report)
+        assert "1 records may be those of another feed that had the topics" in str(report)
+    behind = _audit([*first, _marker(220), after, after], _first())
+    assert (behind.verdict, behind.counts.of_other_feeds) == (Verdict.PASSED, 3)
+
+
+@pytest.mark.parametrize(
+    ("records", "options"),
+    [
+        ([_UNREADABLE._replace(timestamp_ms=200), _marker(220)], _second()),
+        ([_UNREADABLE._replace(timestamp_ms=100), _marker(150)], _first()),
+        ([_UNREADABLE._replace(timestamp_ms=100), _marker(220)], _second(before=None)),
+    ],
+)
+def test_what_cannot_be_read_and_is_its_own_is_found(
+    records: list[TopicRecord], options: AuditOptions
+) -> None:
+    report = _audit(records, options)
+    assert [violation.kind.name for violation in report.violations] == ["UNREADABLE"]
+
+
+def test_older_rows_without_a_time_may_be_another_feeds_where_the_feed_has_a_scan() -> None:
+    deleted = _row(1, 100)._replace(value=b'{"after": null}')
+    unknown = _row(2, 100)._replace(value=b'{"after": {"id": 2}}')
+    scanned = _row(3, 120)._replace(value=b'{"after": {"id": 3}}')
+    key = scanned.key or b""
+    history = [ExpectedVersion("accounts", key, at(120), scanned.value, (), at(151))]
+    for expected in None, history:
+        report = _audit([deleted, unknown, scanned, _marker(220)], _second(), expected)
+        assert report.verdict is Verdict.INCOMPLETE, str(report)
+        assert "3 records may be those of another feed that had the topics" in str(report)
+    alone = _audit([deleted, scanned, _marker(220)], _second(before=None))
+    assert [violation.kind.name for violation in alone.violations] == ["WRONG_SCAN_ROW"]
+    lost = _audit([deleted, unknown, _marker(220)], _second(), history)
+    assert [violation.kind.name for violation in lost.violations] == ["MISSING_ROW"]

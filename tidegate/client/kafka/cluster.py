@@ -90,12 +90,16 @@ class Cluster:
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return where each partition begins and ends now.
 
-        One request asks for all ends, so they are of one moment.
+        Each broker tells those of its own partitions, so of several brokers they are not of one moment.
         """
         wanted = list(places)
         ends = self._offsets(wanted, OffsetSpec.latest())
         lows = self._offsets(wanted, OffsetSpec.earliest())
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where each partition ends now, as in ``bounds``."""
+        return dict(self._offsets(places, OffsetSpec.latest()))
 
     def uncommitted_ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where each partition ends now for an uncommitted reader.

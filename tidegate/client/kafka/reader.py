@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.client.kafka.record_headers import record_headers
 from tidegate.errors import InputError, TidegateError
 from tidegate.verify import TopicPartition, TopicRecord
 
@@ -179,5 +180,5 @@ def _record(message: Any) -> TopicRecord:
         message.key(),
         message.value(),
         message.timestamp()[1],
-        message.headers() or (),
+        record_headers(message),
     )
