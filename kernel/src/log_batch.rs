@@ -443,6 +443,7 @@ mod tests {
     }
 
     const BEAT: &[u8] = &[8, 7, 0x10, 3, 0x32, 6, 0x0a, 2, 8, 9, 0x10, 10];
+    const BEAT_BEHIND: &[u8] = &[8, 7, 0x10, 3, 0x32, 6, 0x0a, 2, 8, 9, 0x10, 11];
     const WRITE: &[u8] = &[
         8, 7, 0x10, 3, 0x18, 11, 0x22, 16, 0x7a, 14, 0x0a, 12, 0x0a, 10, 0x0a, 1, b'c', 0x12, 2, 8, 8, 0x1a,
         1, 0,
@@ -457,13 +458,13 @@ mod tests {
 
     #[test]
     fn a_version_has_its_place() {
-        let followed = run(&[WRITE, BEAT]);
+        let followed = run(&[WRITE, BEAT_BEHIND]);
         assert_eq!((followed.taken, &followed.walls[..], &followed.places[..]), (2, &[8][..], &[[0, 0]][..]));
     }
 
     #[test]
     fn a_version_is_found_with_the_places_of_its_bytes() {
-        let batch = LogBatch::read(records(&[WRITE, BEAT]), 2).unwrap();
+        let batch = LogBatch::read(records(&[WRITE, BEAT_BEHIND]), 2).unwrap();
         let mut followed = Followed::default();
         follow(&batch, &state(), &Plan::default(), &mut Output::default(), &mut followed).unwrap();
         let [version] = found(&batch, &followed)[..] else { panic!("one version") };
@@ -482,8 +483,10 @@ mod tests {
 
     #[test]
     fn a_refused_record_leaves_the_state_of_the_prefix() {
-        let (whole, cut) =
-            (run(&[WRITE]), run(&[WRITE, WRITE, BEAT, BEAT, &[8, 7, 0x10, 3, 0x18, 99, 0x22, 0]]));
+        let (whole, cut) = (
+            run(&[WRITE]),
+            run(&[WRITE, WRITE, BEAT_BEHIND, BEAT_BEHIND, &[8, 7, 0x10, 3, 0x18, 99, 0x22, 0]]),
+        );
         assert_eq!((whole.taken, cut.taken), (1, 4));
         let late = run(&[BEAT, WRITE]);
         assert_eq!((late.taken, late.state), (1, run(&[BEAT]).state)); // it commits below what is resolved

@@ -84,6 +84,9 @@ impl Range {
                 if entry.generation > self.generation {
                     return None;
                 }
+                if covers < self.applied && closed > self.closed {
+                    return None;
+                }
                 if covers <= self.applied {
                     self.forward_closed(closed)?;
                 } else if self.pending.is_none_or(|pending| covers >= pending.covers) {
@@ -94,9 +97,10 @@ impl Range {
         }
     }
 
-    /// Whether a command at an applied index may be a copy of an applied one.
+    /// Whether a command at an applied index is a copy of an applied one, as far as is plain: Python looks at others.
     fn is_copy(&self, generation: u64, closed: Option<Timestamp>, ops: &[Op]) -> bool {
-        let has_newer = ops.iter().any(|op| op.kind.commits() && op.time > self.high);
+        let writes = |op: &Op| op.kind.commits() || matches!(op.kind, Kind::WriteIntent);
+        let has_newer = ops.iter().any(|op| writes(op) && op.time > self.high);
         generation != self.generation || (closed.is_none_or(|closed| closed <= self.closed) && !has_newer)
     }
 
@@ -240,6 +244,8 @@ mod tests {
         assert_eq!(again(Some((5, 0)), &[op(Kind::WriteValue, 8)]), Some(Step::Passed));
         assert_eq!(again(Some((6, 0)), &[]), None);
         assert_eq!(again(None, &[op(Kind::WriteValue, 9)]), None);
+        assert_eq!(again(None, &[op(Kind::WriteIntent, 8)]), Some(Step::Passed));
+        assert_eq!(again(None, &[op(Kind::WriteIntent, 9)]), None);
     }
 
     fn beat(range: &mut Range, generation: u64, wall: i64, covers: u64) -> Option<Step> {
@@ -254,6 +260,8 @@ mod tests {
         assert_eq!(range.resolved, (9, 0));
         beat(&mut range, 3, 8, 10);
         assert_eq!((range.closed, range.regressions), ((9, 0), 1));
+        assert_eq!(beat(&mut range, 3, 9, 9), Some(Step::Applied));
+        assert_eq!(beat(&mut range, 3, 10, 9), None);
         beat(&mut range, 3, 30, 12);
         beat(&mut range, 3, 20, 11);
         assert_eq!(range.pending, Some(Pending { covers: 12, closed: (30, 0) }));

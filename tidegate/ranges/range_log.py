@@ -21,6 +21,7 @@ from tidegate.raftlog.entry import (
     RangeEnd,
     Snapshot,
     Trigger,
+    WriteIntent,
     WriteValue,
 )
 from tidegate.ranges.floors import floor_at
@@ -30,6 +31,7 @@ from tidegate.ranges.version import Version
 
 #: Ops that make a version. It is a tuple, since `isinstance` with a union would build that anew for every op.
 _COMMITTING: Final = (WriteValue, CommitIntent)
+_ANEW: Final = "the store began anew, or was restored, and goes on in the log of its former self"
 
 
 class VersionHorizon(Protocol):
@@ -87,22 +89,32 @@ def apply_entry(
 def _require_copy(state: RangeState, command: Command) -> None:
     """Raise ``ForbiddenOp`` for a command at an applied index that cannot be a copy of an applied one.
 
-    A copy closes nothing above what the range has closed, and has no version above its newest one. Where a
-    store that began anew, or was restored, goes on in the log of its former self, the next heartbeat would
-    cover the versions of such commands, and nobody has taken them.
+    A copy closes nothing above what the range has closed, and has no version above its newest one. An intent
+    of a copy is open still, or was committed at or below the newest version, or was aborted. Where a store
+    that began anew, or was restored, goes on in the log of its former self, what closes next would cover the
+    versions of such commands, and nobody has taken them. An intent that was aborted looks like one of such a
+    store: then the range is scanned for nothing.
     """
     if command.generation != state.generation:
         return
     again = f"index {command.raft_index} was applied already, up to {state.applied}, and comes again"
-    mend = "the store began anew, or was restored, and goes on in the log of its former self"
     if command.closed is not None and command.closed > state.resolver.closed:
         raise ForbiddenOp(
-            f"{again} with the closed timestamp {command.closed}, above {state.resolver.closed}: {mend}"
+            f"{again} with the closed timestamp {command.closed}, above {state.resolver.closed}: {_ANEW}"
         )
     for op in command.ops or ():
         if isinstance(op, _COMMITTING) and op.timestamp > state.high:
             raise ForbiddenOp(
-                f"{again} with a version at {op.timestamp}, above the newest at {state.high}: {mend}"
+                f"{again} with a version at {op.timestamp}, above the newest at {state.high}: {_ANEW}"
+            )
+        if (
+            isinstance(op, WriteIntent)
+            and op.timestamp > state.high
+            and not state.resolver.queue.get(op.txn_id)
+        ):
+            raise ForbiddenOp(
+                f"{again} with an intent at {op.timestamp}, which is neither open nor committed: {_ANEW}, or "
+                "the intent was aborted"
             )
 
 
@@ -196,10 +208,23 @@ def _version(state: RangeState, op: WriteValue | CommitIntent, index: RaftIndex,
 
 
 def _take_heartbeat(state: RangeState, heartbeat: Heartbeat) -> None:
+    if closes_behind(state, heartbeat):
+        raise ForbiddenOp(
+            f"a heartbeat covers index {heartbeat.covers}, and the range has applied {state.applied}, but it "
+            f"closes {heartbeat.closed}, above {state.resolver.closed}: {_ANEW}"
+        )
     if heartbeat.covers <= state.applied:
         _forward_closed(state, heartbeat.closed)
     elif state.pending_heartbeat is None or heartbeat.covers >= state.pending_heartbeat.covers:
         state.pending_heartbeat = heartbeat
+
+
+def closes_behind(state: RangeState, heartbeat: Heartbeat) -> bool:
+    """Whether a heartbeat covers less than the range has applied, and closes more than it has closed.
+
+    A copy does not.
+    """
+    return heartbeat.covers < state.applied and heartbeat.closed > state.resolver.closed
 
 
 def _forward_closed(state: RangeState, closed: ClosedTimestamp) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandRange, at
+from tests.hand_log import HandLog, HandRange, at, intent
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import RangeId, SnapshotReason
+from tidegate.raftlog.entry import Op, RangeId, SnapshotReason
 
 _ROWS = 50
 
@@ -60,6 +60,36 @@ def test_no_marker_covers_rows_that_look_like_copies(mode: KernelMode, closing: 
         close = 100 + number - 0.5 if closing else None
         store.anew.apply(PLAIN.put(100 + number, 500 + number, "new"), close=close)
     store.anew.heartbeat(130)
+    store.run()
+    assert store.resolved < at(100).wall
+    assert ["the store began anew" in cause for cause in store.driven.causes] == [True]
+
+
+@pytest.mark.parametrize("mode", [KernelMode.OFF, KernelMode.ON, KernelMode.CHECK])
+@pytest.mark.parametrize("told", [True, False], ids=["with a Snapshot", "without a Snapshot"])
+def test_no_marker_covers_an_intent_that_looks_like_a_copy(mode: KernelMode, told: bool) -> None:
+    """The intent is committed at an index above all that the former store had."""
+    store = _Former(mode)
+    if told:
+        store.anew.snapshot(reason=SnapshotReason.INITIAL, close=0)
+    for _ in range(_ROWS - 1):
+        store.anew.apply()
+    store.anew.apply(intent(7, 101))
+    store.anew.apply(PLAIN.commit(7, 101, 500, "new"), close=105)
+    store.run()
+    assert store.resolved < at(100).wall
+    assert ["the store began anew" in cause for cause in store.driven.causes] == [True]
+
+
+@pytest.mark.parametrize("mode", [KernelMode.OFF, KernelMode.ON, KernelMode.CHECK])
+@pytest.mark.parametrize("ops", [(intent(7, 101),), None], ids=["an intent", "no op log"])
+def test_no_heartbeat_closes_behind_entries_that_look_like_copies(
+    mode: KernelMode, ops: tuple[Op, ...] | None
+) -> None:
+    store = _Former(mode)
+    store.anew.index += 1
+    store.log.write(store.anew.command()._replace(ops=ops))
+    store.anew.heartbeat(105)
     store.run()
     assert store.resolved < at(100).wall
     assert ["the store began anew" in cause for cause in store.driven.causes] == [True]

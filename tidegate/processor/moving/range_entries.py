@@ -46,7 +46,7 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.ranges.backlog import Backlog, RawEntry
-from tidegate.ranges.range_log import apply_entry
+from tidegate.ranges.range_log import apply_entry, closes_behind
 from tidegate.ranges.range_snapshot import passes_over
 from tidegate.ranges.range_state import RangeState
 from tidegate.ranges.version import Version
@@ -149,7 +149,7 @@ class RangeEntries:
         resolver = state.resolver
         if beat.generation != state.generation or beat.covers > state.applied or resolver.queue:
             return False
-        if beat.closed < resolver.closed:
+        if beat.closed < resolver.closed or closes_behind(state, beat):
             return False
         self._table.close(state)
         resolver.forward_closed(beat.closed)
