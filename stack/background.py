@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stack.errors import ServerFailed, StackError
 from stack.file_lock import file_lock
-from stack.places import run_dir
+from stack.places import naming_what_cannot_be_used, run_dir
 from stack.processes.child import TERM_BOUND_S, Child
 from stack.processes.identity import ProcessIdentity
 from stack.processes.launch import launch
@@ -34,6 +34,7 @@ class Health(NamedTuple):
     uptime_s: float
 
 
+@naming_what_cannot_be_used()
 def up(
     name: str,
     *,
@@ -52,7 +53,7 @@ def up(
         settings: settings of the server that override the recipe's.
 
     Raises:
-        StackError: one of the kinds in ``stack/errors.py``.
+        StackError: one of the kinds in ``stack/errors.py``, or the server is up otherwise than was asked for.
     """
     home = _home(name)
     with file_lock(home / "lock"):
@@ -68,8 +69,13 @@ def up(
         return Started(_launch_recorded(RECIPES[name], plan), already=False)
 
 
+@naming_what_cannot_be_used()
 def status() -> list[Health]:
-    """List all servers that `up` started and that still run."""
+    """List all servers that `up` started and that still run.
+
+    Raises:
+        StackError: the run directory, or a record in it, cannot be read.
+    """
     now = time.time()
     return [
         Health(record, RECIPES[record.name].answers(record.address), now - record.started_at)
@@ -77,10 +83,12 @@ def status() -> list[Health]:
     ]
 
 
+@naming_what_cannot_be_used()
 def down(name: str) -> RunRecord | None:
     """Stop the server ``name`` if `up` started it. Returns None if it does not run. Its data stay.
 
     Raises:
+        StackError: the run directory, or the server's record in it, cannot be used.
         ServerFailed: it runs on although it was killed.
     """
     with file_lock(_home(name) / "lock"):

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,21 @@ def test_a_server_is_on_record_before_it_answers(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Toy, "answers", answers)
     assert [up("toy").record.process] == on_record
+
+
+def test_a_run_directory_below_a_file_is_named_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TIDEGATE_RUN", str(tmp_path / "file" / "run"))
+        for command in (status, partial(up, "toy"), partial(down, "toy")):
+            with pytest.raises(StackError, match=rf"The stack cannot use {tmp_path}/file.*: Not a directory"):
+                command()
+
+
+def test_data_that_cannot_be_made_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StackError, match=rf"The stack cannot use {tmp_path}/file/data: Not a directory"):
+        up("toy", data=tmp_path / "file" / "data")
+    assert status() == []

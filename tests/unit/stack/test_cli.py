@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -81,6 +82,17 @@ def test_an_expected_failure_is_a_sentence_and_status_1(
         command_line.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith("Error: toy ended with status 1 while it was starting.")
+
+
+def test_a_directory_that_cannot_be_used_is_a_sentence_and_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("sys.argv", ["stack", "up", "toy", "--data", str(tmp_path / "file" / "data")])
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith(f"Error: The stack cannot use {tmp_path}/file/data: Not a dir")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.9, "0m00s"), (61, "1m01s"), (3661, "1h01m")])
