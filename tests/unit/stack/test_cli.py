@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from stack import cli as command_line
 from stack.background import down
 from stack.cli import _duration, cli
+from stack.errors import StackError
 from tests.unit.stack.toy import Toy
 
 
@@ -38,6 +39,15 @@ def test_up_when_up_says_so_and_succeeds() -> None:
     done = run("up", "toy")
     assert done.exit_code == 0
     assert "toy is already up at 127.0.0.1:" in done.output
+
+
+@pytest.mark.parametrize("asked", [("--fresh",), ("--port", "1"), ("--set", "mode=serve")], ids=" ".join)
+def test_up_when_up_does_not_claim_to_have_done_what_was_asked_for(asked: tuple[str, ...]) -> None:
+    run("up", "toy")
+    done = run("up", "toy", *asked)
+    assert isinstance(done.exception, StackError)
+    assert "run `down toy` first" in str(done.exception)
+    assert done.output == ""
 
 
 def test_status_shows_health_and_uptime() -> None:
