@@ -12,6 +12,7 @@ import click
 
 from tidegate.cli.failure import Commands
 from tidegate.cli.kafka_options import topic_prefix_option
+from tidegate.cli.options.finite_numbers import FiniteNumber, Seconds
 from tidegate.cli.printing import echo, echo_progress
 from tidegate.cli.service_tree import service_module
 from tidegate.raftlog.entry import RangeId, Snapshot
@@ -45,6 +46,10 @@ class _RangeOption(NamedTuple):
     name: str
     field: str
     text: str
+
+    @property
+    def type(self) -> click.ParamType:
+        return Seconds() if self.field.endswith("_ms") else FiniteNumber(min=0)
 
     @property
     def metavar(self) -> str:
@@ -87,7 +92,7 @@ def _range_options(command: Callable[..., None]) -> Callable[..., None]:
         with_ranges = click.option(
             option.name,
             option.field,
-            type=click.FloatRange(min=0),
+            type=option.type,
             metavar=option.metavar,
             help=f"{option.text} [default: never]",
         )(with_ranges)
@@ -111,13 +116,11 @@ def _in_ms(field: str, value: float) -> float:
     help="flights: New York 2013 (downloads 9 MB once); bank: transfers that keep the sum.",
 )
 @click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), help="Rows written per second. [default: 1000]"
+    "--rate", type=FiniteNumber(min=0, min_open=True), help="Rows written per second. [default: 1000]"
 )
 @click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the log. [default: 8]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides everything but the times.")
-@click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), help="How long to run; else until stopped."
-)
+@click.option("--seconds", type=Seconds(positive=True), help="How long to run; else until stopped.")
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),

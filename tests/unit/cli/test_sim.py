@@ -48,6 +48,17 @@ def test_options_of_ranges_are_given_in_seconds_and_numbers(started: list[StoreO
     ]
 
 
+@pytest.mark.parametrize("option", ["--split-every", "--split-bytes", "--gc-ttl", "--batch-values", "--rate"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_numbers_that_no_store_can_reckon_with_are_refused(
+    started: list[StoreOptions], option: str, value: str
+) -> None:
+    result = CliRunner().invoke(command, ["run", option, value])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
+    assert started == []
+
+
 def test_a_key_that_is_not_hexadecimal_is_refused() -> None:
     result = CliRunner().invoke(command, ["split", "1", "--key", "zz"])
     assert result.exit_code == 2
