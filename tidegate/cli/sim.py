@@ -186,7 +186,7 @@ def merge(range_id: int, bootstrap_servers: str, topic_prefix: str) -> None:
 
 def _ask(request: AdminRequest, bootstrap: str, topic_prefix: str) -> Snapshot:
     control = service_module("sim.control")
-    answer: Snapshot = control.ask(control.Store(bootstrap, topic_prefix), request)
+    answer: Snapshot = control.ask(control.ControlledStore(bootstrap, topic_prefix), request)
     return answer
 
 

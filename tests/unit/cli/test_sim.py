@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import sim.control
 import sim.run
 from sim.options import StoreOptions
+from tests.unit.cli.running import run
 from tidegate.cli.sim import sim as command
 
 
@@ -17,10 +19,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StoreOptions]:
     """The stores that the command would run; none of them is."""
     stores: list[StoreOptions] = []
 
-    def run(options: Any, _: object) -> None:
+    def take(options: Any, _: object) -> None:
         stores.append(options.store)
 
-    monkeypatch.setattr(sim.run, "run", run)
+    monkeypatch.setattr(sim.run, "run", take)
     return stores
 
 
@@ -63,3 +65,13 @@ def test_a_key_that_is_not_hexadecimal_is_refused() -> None:
     result = CliRunner().invoke(command, ["split", "1", "--key", "zz"])
     assert result.exit_code == 2
     assert "hexadecimal" in result.output
+
+
+@pytest.mark.parametrize("name", ["split", "merge"])
+def test_a_store_that_is_asked_is_that_of_the_brokers_that_were_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim.control, "_TIMEOUT_S", 0.1)
+    result = run("sim", name, "1", "-b", "127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Kafka at 127.0.0.1:1 does not answer")
