@@ -15,6 +15,7 @@ from tidegate.cli.kafka_options import topic_prefix_option
 from tidegate.cli.options.finite_numbers import FiniteNumber, Seconds
 from tidegate.cli.printing import echo, echo_progress
 from tidegate.cli.service_tree import service_module
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.raftlog.entry import RangeId, Snapshot
 from tidegate.raftlog.request import AdminMerge, AdminRequest, AdminSplit
 
@@ -26,6 +27,11 @@ def sim() -> None:
     """A simulated range store, for trying tidegate and for tests."""
 
 
+def _servers(bootstrap_servers: str) -> str:
+    """Return the servers. Raises ``SettingsError`` for text that no client of Kafka takes."""
+    return KafkaConnection(bootstrap_servers).bootstrap_servers
+
+
 _bootstrap_option: Final = click.option(
     "--bootstrap-servers",
     "-b",
@@ -33,6 +39,7 @@ _bootstrap_option: Final = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     show_envvar=True,
+    callback=lambda _ctx, _param, servers: _servers(servers),
     help="Kafka brokers, without TLS or login.",
 )
 
@@ -105,6 +112,16 @@ def _in_ms(field: str, value: float) -> float:
     return value if field.endswith(("_rate", "_fraction")) else int(value)
 
 
+def _new_file(path: Path | None) -> Path | None:
+    """Return the path. Raises ``click.BadParameter`` for a file that the run would empty."""
+    if path is not None and path.is_file() and path.stat().st_size:
+        raise click.BadParameter(
+            f"{path} is there and not empty, and a run begins its file anew. Delete it if nobody audits that "
+            "run any more, or name another file."
+        )
+    return path
+
+
 @sim.command()
 @_bootstrap_option
 @topic_prefix_option
@@ -124,7 +141,8 @@ def _in_ms(field: str, value: float) -> float:
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write every committed version to this file, for `tidegate verify --history`.",
+    callback=lambda _ctx, _param, path: _new_file(path),
+    help="Write every committed version to this new file, for `tidegate verify --history`.",
 )
 @_range_options
 def run(

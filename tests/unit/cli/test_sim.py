@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +76,27 @@ def test_a_store_that_is_asked_is_that_of_the_brokers_that_were_named(
     result = run("sim", name, "1", "-b", "127.0.0.1:1")
     assert result.exit_code == 1
     assert result.stderr.startswith("Kafka at 127.0.0.1:1 does not answer")
+
+
+def test_servers_that_are_no_utf8_are_a_sentence() -> None:
+    for command_line in (("run",), ("split", "1"), ("merge", "1")):
+        result = run("sim", *command_line, "-b", "kafka\udcff:9092")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("The Kafka setting bootstrap_servers has a byte that is no UTF-8")
+
+
+def test_a_history_of_an_earlier_run_is_not_emptied(started: list[StoreOptions], tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    file.write_bytes(b"of the first run")
+    result = CliRunner().invoke(command, ["run", "--history", str(file)])
+    assert result.exit_code == 2
+    assert f"{file} is there and not empty" in result.output
+    assert (file.read_bytes(), started) == (b"of the first run", [])
+
+
+def test_a_history_goes_to_a_file_that_is_new_or_empty(started: list[StoreOptions], tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for name in ("empty", "new", "directory/new"):
+        result = CliRunner().invoke(command, ["run", "--history", str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+    assert len(started) == 3
