@@ -8,7 +8,7 @@ TidegateError
     ├── AddressRefused   an address has no host or no port
     ├── PortTaken        another program listens there
     ├── ServerFailed     the server died or did not answer; carries its last log lines
-    └── ConnectorFailed  Connect refused a connector, or it failed; carries its first reasons
+    └── ConnectorFailed  Connect refused a connector, or it failed, or gave no answer; carries the reasons
 """
 
 from __future__ import annotations
