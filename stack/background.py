@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from stack.errors import ServerFailed, StackError
 from stack.file_lock import file_lock
-from stack.places import run_dir
+from stack.places import naming_what_cannot_be_used, run_dir
+from stack.ports import host_and_port
 from stack.processes.child import TERM_BOUND_S, Child
 from stack.processes.identity import ProcessIdentity
 from stack.processes.launch import launch
@@ -34,6 +35,7 @@ class Health(NamedTuple):
     uptime_s: float
 
 
+@naming_what_cannot_be_used()
 def up(
     name: str,
     *,
@@ -44,6 +46,8 @@ def up(
 ) -> Started:
     """Start the server ``name`` unless it is up. Returns when it answers.
 
+    A server that is up stays as it is. If something else was asked for, that is an error.
+
     Args:
         name: a key of `RECIPES`.
         port: for clients; any free one by default.
@@ -52,24 +56,32 @@ def up(
         settings: settings of the server that override the recipe's.
 
     Raises:
-        StackError: one of the kinds in ``stack/errors.py``.
+        StackError: one of the kinds in ``stack/errors.py``, or the server is up otherwise than was asked for.
     """
     home = _home(name)
     with file_lock(home / "lock"):
-        if (running := _running(name)) is not None:
-            return Started(running, already=True)
         if fresh and data is not None:
             raise StackError(f"An empty data directory was asked for, but {data} is yours: empty it.")
-        if fresh:
-            shutil.rmtree(home / "data", ignore_errors=True)
+        if (running := _running(name)) is not None:
+            if differs := _difference(running, port, data, settings or {}, fresh=fresh):
+                raise StackError(f"{name} is up, and {differs}: run `down {name}` first.")
+            return Started(running, already=True)
         where = data.resolve() if data is not None else home / "data"
-        plan = RECIPES[name].plan(Request(home, where, port, settings or {}, _addresses()))
+        if fresh and where.exists():
+            shutil.rmtree(where)
+        request = Request(home, where, port, settings or {}, _addresses())
+        plan = RECIPES[name].plan(request)
         _set_aside(plan.log)
-        return Started(_launch_recorded(RECIPES[name], plan), already=False)
+        return Started(_launch_recorded(RECIPES[name], plan, request.settings), already=False)
 
 
+@naming_what_cannot_be_used()
 def status() -> list[Health]:
-    """List all servers that `up` started and that still run."""
+    """List all servers that `up` started and that still run.
+
+    Raises:
+        StackError: the run directory, or a record in it, cannot be read.
+    """
     now = time.time()
     return [
         Health(record, RECIPES[record.name].answers(record.address), now - record.started_at)
@@ -77,10 +89,12 @@ def status() -> list[Health]:
     ]
 
 
+@naming_what_cannot_be_used()
 def down(name: str) -> RunRecord | None:
     """Stop the server ``name`` if `up` started it. Returns None if it does not run. Its data stay.
 
     Raises:
+        StackError: the run directory, or the server's record in it, cannot be used.
         ServerFailed: it runs on although it was killed.
     """
     with file_lock(_home(name) / "lock"):
@@ -94,7 +108,25 @@ def down(name: str) -> RunRecord | None:
         return record
 
 
-def _launch_recorded(recipe: Recipe, plan: ServerPlan) -> RunRecord:
+def _difference(
+    running: RunRecord, port: int | None, data: Path | None, settings: Mapping[str, str], *, fresh: bool
+) -> str:
+    """Return how the running server is not the one that was asked for; empty if it is.
+
+    It shows no setting's value, which may be a password.
+    """
+    if fresh:
+        return f"its data in {running.data} were not emptied"
+    if port is not None and port != (runs_at := host_and_port(running.address)[1]):
+        return f"listens at port {runs_at} and not at {port}"
+    if data is not None and data.resolve() != running.data:
+        return f"has its data in {running.data} and not in {data}"
+    if other := [key for key, value in settings.items() if running.settings.get(key) != value]:
+        return f"was not started with this value of {', '.join(other)}"
+    return ""
+
+
+def _launch_recorded(recipe: Recipe, plan: ServerPlan, settings: Mapping[str, str]) -> RunRecord:
     record: RunRecord | None = None
 
     def keep_record(child: Child) -> None:
@@ -110,6 +142,7 @@ def _launch_recorded(recipe: Recipe, plan: ServerPlan) -> RunRecord:
                 data=plan.data,
                 started_at=time.time(),
                 stop_signal=plan.conduct.stop_signal,
+                settings=dict(settings),
             )
             record.save(_record_path(plan.name))
 

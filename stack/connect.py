@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
 
 from stack.errors import ConnectorFailed
 from stack.processes.owned import OwnedServer
 from stack.recipes.connect_recipe import Connect
-from stack.rest import call
+from stack.rest import HttpAnswer, call
 
 _RUNNING_BOUND_S = 60.0
 _POLL_S = 0.1
@@ -49,7 +50,7 @@ class ConnectWorker(OwnedServer):
 
         Raises:
             ServerFailed: it ended or did not answer in time.
-            ConnectorFailed: it refuses a connector that it had.
+            ConnectorFailed: it refuses a connector that it had, or does not answer.
         """
         super().start()
         for name, configuration in self._connectors.items():
@@ -60,8 +61,8 @@ class ConnectWorker(OwnedServer):
         """Create the connector ``name``, or change its configuration. Returns when it and a task run.
 
         Raises:
-            ConnectorFailed: Connect refused the configuration, or the connector or a task failed, or they
-                did not run within 60 s.
+            ConnectorFailed: Connect refused the configuration or did not answer, or the connector or a task
+                failed, or they did not run within 60 s.
         """
         self._configure(name, configuration)
         self._connectors[name] = dict(configuration)
@@ -71,7 +72,7 @@ class ConnectWorker(OwnedServer):
         """End the connector ``name``.
 
         Raises:
-            ConnectorFailed: there is none.
+            ConnectorFailed: there is none, or Connect did not answer.
         """
         self._connectors.pop(name, None)
         self._ask("DELETE", name)
@@ -80,7 +81,8 @@ class ConnectWorker(OwnedServer):
         """Let the connector ``name`` go on after it or a task failed. Returns when it and a task run.
 
         Raises:
-            ConnectorFailed: there is none, or it failed again, or it did not run within 60 s.
+            ConnectorFailed: there is none, or Connect did not answer, or it failed again, or it did not run
+                within 60 s.
         """
         self._ask("POST", f"{name}/restart?includeTasks=true&onlyFailed=true")
         self.await_running(name)
@@ -89,7 +91,7 @@ class ConnectWorker(OwnedServer):
         """Wait until the connector ``name`` and at least one task of it run, and no task has failed.
 
         Raises:
-            ConnectorFailed: it or a task failed, or it did not run within 60 s.
+            ConnectorFailed: it or a task failed, or Connect did not answer, or it did not run within 60 s.
         """
         deadline = time.monotonic() + _RUNNING_BOUND_S
         while (states := self.states(name)) != {"RUNNING"}:
@@ -105,9 +107,10 @@ class ConnectWorker(OwnedServer):
         task.
 
         Raises:
-            ConnectorFailed: it or a task failed; the reasons that Connect gives are in the message.
+            ConnectorFailed: it or a task failed, and the reasons that Connect gives are in the message; or
+                Connect did not answer.
         """
-        answer = call("GET", f"{self.url}/connectors/{name}/status")
+        answer = self._call("GET", f"{name}/status")
         if answer.status != 200:
             return set()  # Connect knows a connector only a moment after it was created
         status: dict[str, Any] = answer.body
@@ -125,12 +128,21 @@ class ConnectWorker(OwnedServer):
         self._ask("PUT", f"{name}/config", dict(configuration))
 
     def _ask(self, method: str, what: str, body: object = None) -> None:
-        answer = call(method, f"{self.url}/connectors/{what}", body)
+        answer = self._call(method, what, body)
         if answer.status >= 400:
             said = answer.body.get("message") if isinstance(answer.body, dict) else None
             raise ConnectorFailed(
                 f"Connect refused to {method} {what} (status {answer.status}): {said or 'it gave no reason'}"
             )
+
+    def _call(self, method: str, what: str, body: object = None) -> HttpAnswer:
+        try:
+            return call(method, f"{self.url}/connectors/{what}", body)
+        except (OSError, HTTPException) as error:
+            raise ConnectorFailed(
+                f"Connect at {self.url} did not answer to {method} {what} ({error}). Its worker's log is "
+                f"{self.log}."
+            ) from error
 
 
 def reasons(trace: str) -> str:

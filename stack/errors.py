@@ -5,9 +5,10 @@ TidegateError
     ├── JavaMissing      no Java, or one that is too old
     ├── ProgramMissing   a server that the system's packages bring is not installed
     ├── DownloadFailed   the jars cannot be downloaded, or are other files
+    ├── AddressRefused   an address has no host or no port
     ├── PortTaken        another program listens there
     ├── ServerFailed     the server died or did not answer; carries its last log lines
-    └── ConnectorFailed  Connect refused a connector, or it failed; carries its first reasons
+    └── ConnectorFailed  Connect refused a connector, or it failed, or gave no answer; carries the reasons
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class ProgramMissing(StackError):
 
 class DownloadFailed(StackError):
     """The files of a server could not be downloaded, or are not those that were pinned."""
+
+
+class AddressRefused(StackError, ValueError):
+    """An address cannot be read, or names no host or no port."""
 
 
 class PortTaken(StackError):

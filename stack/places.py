@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from stack.errors import StackError
 
 #: The checkout. If the stack runs from an installed wheel, this is the directory in the wheel that has it.
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -14,9 +18,9 @@ def cache_dir() -> Path:
     ``~/.cache``.
     """
     if chosen := os.environ.get("TIDEGATE_CACHE"):
-        return Path(chosen).expanduser()
+        return _expanded(chosen)
     xdg = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(xdg).expanduser() / "tidegate"
+    return _expanded(xdg) / "tidegate"
 
 
 def run_dir() -> Path:
@@ -26,8 +30,28 @@ def run_dir() -> Path:
     of a user share that one.
     """
     if chosen := os.environ.get("TIDEGATE_RUN"):
-        return Path(chosen).expanduser()
+        return _expanded(chosen)
     if (CHECKOUT / "pyproject.toml").is_file():
         return CHECKOUT / "run"
     xdg = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(xdg).expanduser() / "tidegate" / "run"
+    return _expanded(xdg) / "tidegate" / "run"
+
+
+@contextmanager
+def naming_what_cannot_be_used() -> Iterator[None]:
+    """Turn an error of the system inside the block into a ``StackError`` that names the file or directory."""
+    try:
+        yield
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str | os.PathLike) else run_dir()
+        raise StackError(
+            f"The stack cannot use {os.fspath(place)}: {error.strerror or error}. Its directories are chosen "
+            "by --data, $TIDEGATE_RUN and $TIDEGATE_CACHE."
+        ) from error
+
+
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:  # `~name` without such a user, or `~` without a home
+        raise StackError(f"The stack cannot use {path}: {error} Name another place.") from error

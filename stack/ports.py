@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from stack.errors import PortTaken
+from stack.errors import AddressRefused, PortTaken
 
 LOOPBACK = "127.0.0.1"
 
@@ -43,19 +43,31 @@ def is_free(port: int) -> bool:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Split an address, ``host:port`` or a URL, into host and port. Raises ``ValueError`` without both."""
-    place = urlsplit(address if "://" in address else f"//{address}")
-    if not place.hostname or place.port is None:
-        raise ValueError(f"{address!r} names no host and port")
-    return place.hostname, place.port
+    """Split an address, ``host:port`` or a URL, into host and port.
+
+    Raises ``AddressRefused`` without both.
+    """
+    try:
+        place = urlsplit(address if "://" in address else f"//{address}")
+        host, port = place.hostname, place.port
+    except ValueError:  # a port that is no number or above 65535, or a bracket that is not closed
+        host = port = None
+    if not host or port is None:
+        raise AddressRefused(
+            f"{shown_address(address)!r} names no host and port: write both, like 127.0.0.1:9092."
+        )
+    return host, port
 
 
 def accepts_connections(address: str) -> bool:
-    """Whether a program listens at ``address``, which is ``host:port`` or a URL."""
+    """Whether a program listens at ``address``, which is ``host:port`` or a URL.
+
+    Raises ``AddressRefused`` for an address without host or port.
+    """
     try:
         with socket.create_connection(host_and_port(address), timeout=1):
             return True
-    except OSError:
+    except (OSError, UnicodeError):  # UnicodeError: such a name cannot be asked for, as of `a..b`
         return False
 
 

@@ -22,6 +22,15 @@ class HttpAnswer(NamedTuple):
     body: Any
 
 
+def get_document(url: str) -> Any:
+    """Return the JSON with which a GET of ``url`` is answered within two seconds; None without any."""
+    try:
+        with _open(url, timeout=_PROBE_TIMEOUT_S) as response:
+            return _document(response.read())
+    except (OSError, http.client.HTTPException):
+        return None
+
+
 def get_succeeds(url: str) -> bool:
     """Whether a GET of ``url`` is answered with a status of success within two seconds."""
     try:

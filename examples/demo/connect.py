@@ -8,8 +8,8 @@ queried and compared, row by row, with what the store committed, and the topics 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from stack.registry import SchemaRegistry
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.errors import FatalError
+from tidegate.errors import FatalError, brief
 from tidegate.hlc import ZERO
 from tidegate.rows import TableCodec
 
@@ -124,7 +124,7 @@ def _wait_for_sink(bootstrap: str, group: str, topic: str, connect: ConnectWorke
 
 
 def _print_query(dsn: str) -> None:
-    with psycopg.connect(dsn) as session:
+    with _session(dsn) as session:
         cursor = session.execute(_QUERY)
         table = Table(title="PostgreSQL: flights by carrier", title_justify="left")
         for column in cursor.description or ():
@@ -132,6 +132,18 @@ def _print_query(dsn: str) -> None:
         for row in cursor.fetchall():
             table.add_row(*("-" if cell is None else str(cell) for cell in row))
     Console().print(table)
+
+
+@contextmanager
+def _session(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """Open a session of PostgreSQL. Raises ``FatalError`` if it, or a statement in it, fails."""
+    try:
+        with psycopg.connect(dsn) as session:
+            yield session
+    except psycopg.Error as error:
+        raise FatalError(
+            f"PostgreSQL did not give the rows of the table flights: {brief(str(error))}"
+        ) from error
 
 
 def _differences(dsn: str, history: Path, feed: FeedView) -> int:
@@ -158,7 +170,7 @@ def _differences(dsn: str, history: Path, feed: FeedView) -> int:
 
 
 def _rows(dsn: str) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    with psycopg.connect(dsn) as session:
+    with _session(dsn) as session:
         session.execute("SET TIME ZONE 'UTC'")
         cursor = session.execute("SELECT * FROM flights")
         names = [column.name for column in cursor.description or ()]

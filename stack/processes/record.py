@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -25,6 +26,7 @@ class RunRecord:
         log, data: its log file and data directory.
         started_at: the wall clock at its start, in seconds since the epoch.
         stop_signal: the signal that asks it for an orderly end.
+        settings: the settings that it was started with, beside those of its recipe.
     """
 
     name: str
@@ -34,6 +36,7 @@ class RunRecord:
     data: Path
     started_at: float
     stop_signal: signal.Signals = signal.SIGTERM
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
@@ -60,5 +63,6 @@ class RunRecord:
         """Write it in one piece: a reader sees the old record or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        write_private(partial, json.dumps(asdict(self), default=str, indent=1))  # addresses hold passwords
+        # Addresses and settings hold passwords.
+        write_private(partial, json.dumps(asdict(self), default=str, indent=1))
         os.replace(partial, path)

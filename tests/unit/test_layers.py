@@ -106,7 +106,7 @@ LAYERS: Final = {
 CHAPTERS: Final = {
     "tidegate.changefeed": "text definition encoding lifecycle statement",
     "tidegate.changefeed.encoding": "connect json avro envelopes",
-    "tidegate.cli": "subscriptions",
+    "tidegate.cli": "options subscriptions",
     "tidegate.client": "kafka why subscribe",
     "tidegate.client.subscribe": "forms state",
     "tidegate.processor": "state feeds table catchup moving",

@@ -14,6 +14,7 @@ from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.cli.failure import Commands, show_failure
 from tidegate.cli.kafka_options import app_id_option, kafka_options
+from tidegate.cli.options.finite_numbers import Seconds
 from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.client.cluster_acceptance import (
     Begin,
@@ -50,7 +51,7 @@ _wait_option = click.option(
 )
 _wait_seconds_option = click.option(
     "--wait-seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=60.0,
     show_default=True,
     help="How long to wait at most: for a first worker, and then for the feed.",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tidegate.cli.options.finite_numbers import MOST_ANSWER_S, Seconds
 from tidegate.client.kafka.connection import MECHANISMS, PROTOCOLS
 from tidegate.client.kafka.environment import SHOWN_FIELDS, connection_with_secrets
 
@@ -72,7 +73,7 @@ _OPTIONS = (
     click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(positive=True, most_s=MOST_ANSWER_S),
         default=10.0,
         show_default=True,
         metavar="SECONDS",

@@ -12,8 +12,10 @@ import click
 
 from tidegate.cli.failure import Commands
 from tidegate.cli.kafka_options import topic_prefix_option
+from tidegate.cli.options.finite_numbers import FiniteNumber, Seconds
 from tidegate.cli.printing import echo, echo_progress
 from tidegate.cli.service_tree import service_module
+from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.raftlog.entry import RangeId, Snapshot
 from tidegate.raftlog.request import AdminMerge, AdminRequest, AdminSplit
 
@@ -25,6 +27,11 @@ def sim() -> None:
     """A simulated range store, for trying tidegate and for tests."""
 
 
+def _servers(bootstrap_servers: str) -> str:
+    """Return the servers. Raises ``SettingsError`` for text that no client of Kafka takes."""
+    return KafkaConnection(bootstrap_servers).bootstrap_servers
+
+
 _bootstrap_option: Final = click.option(
     "--bootstrap-servers",
     "-b",
@@ -32,6 +39,7 @@ _bootstrap_option: Final = click.option(
     default="127.0.0.1:9092",
     show_default=True,
     show_envvar=True,
+    callback=lambda _ctx, _param, servers: _servers(servers),
     help="Kafka brokers, without TLS or login.",
 )
 
@@ -45,6 +53,10 @@ class _RangeOption(NamedTuple):
     name: str
     field: str
     text: str
+
+    @property
+    def type(self) -> click.ParamType:
+        return Seconds() if self.field.endswith("_ms") else FiniteNumber(min=0)
 
     @property
     def metavar(self) -> str:
@@ -87,7 +99,7 @@ def _range_options(command: Callable[..., None]) -> Callable[..., None]:
         with_ranges = click.option(
             option.name,
             option.field,
-            type=click.FloatRange(min=0),
+            type=option.type,
             metavar=option.metavar,
             help=f"{option.text} [default: never]",
         )(with_ranges)
@@ -98,6 +110,16 @@ def _in_ms(field: str, value: float) -> float:
     if field.endswith("_ms"):
         return round(value * 1_000)
     return value if field.endswith(("_rate", "_fraction")) else int(value)
+
+
+def _new_file(path: Path | None) -> Path | None:
+    """Return the path. Raises ``click.BadParameter`` for a file that the run would empty."""
+    if path is not None and path.is_file() and path.stat().st_size:
+        raise click.BadParameter(
+            f"{path} is there and not empty, and a run begins its file anew. Delete it if nobody audits that "
+            "run any more, or name another file."
+        )
+    return path
 
 
 @sim.command()
@@ -111,17 +133,16 @@ def _in_ms(field: str, value: float) -> float:
     help="flights: New York 2013 (downloads 9 MB once); bank: transfers that keep the sum.",
 )
 @click.option(
-    "--rate", type=click.FloatRange(min=0, min_open=True), help="Rows written per second. [default: 1000]"
+    "--rate", type=FiniteNumber(min=0, min_open=True), help="Rows written per second. [default: 1000]"
 )
 @click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the log. [default: 8]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides everything but the times.")
-@click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), help="How long to run; else until stopped."
-)
+@click.option("--seconds", type=Seconds(positive=True), help="How long to run; else until stopped.")
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Write every committed version to this file, for `tidegate verify --history`.",
+    callback=lambda _ctx, _param, path: _new_file(path),
+    help="Write every committed version to this new file, for `tidegate verify --history`.",
 )
 @_range_options
 def run(
@@ -183,7 +204,7 @@ def merge(range_id: int, bootstrap_servers: str, topic_prefix: str) -> None:
 
 def _ask(request: AdminRequest, bootstrap: str, topic_prefix: str) -> Snapshot:
     control = service_module("sim.control")
-    answer: Snapshot = control.ask(control.Store(bootstrap, topic_prefix), request)
+    answer: Snapshot = control.ask(control.ControlledStore(bootstrap, topic_prefix), request)
     return answer
 
 

@@ -14,6 +14,7 @@ from tidegate.access.http_access import TOKEN, HttpAccess, allowed_hosts, requir
 from tidegate.access.output_namespace import OutputNamespace
 from tidegate.cli.failure import Commands
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.options.finite_numbers import Seconds
 from tidegate.cli.printing import echo
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_backfill import backfill
@@ -81,7 +82,7 @@ def spark() -> None:
 @click.option(
     "--interval",
     "interval_s",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=1.0,
     show_default=True,
     help="Seconds between batches.",
@@ -89,7 +90,7 @@ def spark() -> None:
 @click.option(
     "--sink-stall",
     "sink_stall_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(positive=True),
     default=15.0,
     show_default=True,
     help="Seconds without any acknowledgement until a feed on another cluster is left behind.",

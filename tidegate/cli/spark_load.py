@@ -11,6 +11,7 @@ from tidegate.access.directory_uri import directory_uri
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.feed import feed_id
 from tidegate.cli.kafka_options import app_id_option, kafka_options, topic_prefix_option
+from tidegate.cli.options.finite_numbers import Seconds
 from tidegate.cli.printing import echo
 from tidegate.cli.service_tree import service_module
 from tidegate.cli.spark_place import (
@@ -53,7 +54,7 @@ from tidegate.hlc import Timestamp
 @click.option(
     "--interval",
     "interval_s",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=30.0,
     show_default=True,
     help="Seconds between passes.",

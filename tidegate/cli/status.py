@@ -10,6 +10,7 @@ import click
 
 from tidegate.cli.failure import show_failure
 from tidegate.cli.kafka_options import app_id_option, data_dir_option
+from tidegate.cli.options.finite_numbers import MOST_ANSWER_S, Seconds
 from tidegate.cli.printing import echo, print_fields, print_table
 from tidegate.client.why.worker_status import fetch_status, worker_url
 from tidegate.errors import TidegateError
@@ -26,7 +27,7 @@ from tidegate.errors import TidegateError
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(positive=True, most_s=MOST_ANSWER_S),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

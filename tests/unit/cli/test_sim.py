@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import sim.control
 import sim.run
 from sim.options import StoreOptions
+from tests.unit.cli.running import run
 from tidegate.cli.sim import sim as command
 
 
@@ -17,10 +20,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StoreOptions]:
     """The stores that the command would run; none of them is."""
     stores: list[StoreOptions] = []
 
-    def run(options: Any, _: object) -> None:
+    def take(options: Any, _: object) -> None:
         stores.append(options.store)
 
-    monkeypatch.setattr(sim.run, "run", run)
+    monkeypatch.setattr(sim.run, "run", take)
     return stores
 
 
@@ -48,7 +51,52 @@ def test_options_of_ranges_are_given_in_seconds_and_numbers(started: list[StoreO
     ]
 
 
+@pytest.mark.parametrize("option", ["--split-every", "--split-bytes", "--gc-ttl", "--batch-values", "--rate"])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_numbers_that_no_store_can_reckon_with_are_refused(
+    started: list[StoreOptions], option: str, value: str
+) -> None:
+    result = CliRunner().invoke(command, ["run", option, value])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
+    assert started == []
+
+
 def test_a_key_that_is_not_hexadecimal_is_refused() -> None:
     result = CliRunner().invoke(command, ["split", "1", "--key", "zz"])
     assert result.exit_code == 2
     assert "hexadecimal" in result.output
+
+
+@pytest.mark.parametrize("name", ["split", "merge"])
+def test_a_store_that_is_asked_is_that_of_the_brokers_that_were_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim.control, "_TIMEOUT_S", 0.1)
+    result = run("sim", name, "1", "-b", "127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Kafka at 127.0.0.1:1 does not answer")
+
+
+def test_servers_that_are_no_utf8_are_a_sentence() -> None:
+    for command_line in (("run",), ("split", "1"), ("merge", "1")):
+        result = run("sim", *command_line, "-b", "kafka\udcff:9092")
+        assert result.exit_code == 1
+        assert result.stderr.startswith("The Kafka setting bootstrap_servers has a byte that is no UTF-8")
+
+
+def test_a_history_of_an_earlier_run_is_not_emptied(started: list[StoreOptions], tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    file.write_bytes(b"of the first run")
+    result = CliRunner().invoke(command, ["run", "--history", str(file)])
+    assert result.exit_code == 2
+    assert f"{file} is there and not empty" in result.output
+    assert (file.read_bytes(), started) == (b"of the first run", [])
+
+
+def test_a_history_goes_to_a_file_that_is_new_or_empty(started: list[StoreOptions], tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for name in ("empty", "new", "directory/new"):
+        result = CliRunner().invoke(command, ["run", "--history", str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+    assert len(started) == 3

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from stack import background
 from stack.background import down, status, up
 from stack.errors import PortTaken, ServerFailed, StackError
 from stack.places import run_dir
-from stack.ports import choose_port
+from stack.ports import choose_port, host_and_port
 from stack.processes.identity import ProcessIdentity
 from stack.processes.record import RunRecord
 from stack.processes.server import Request, ServerPlan
@@ -60,11 +61,31 @@ def test_a_server_is_told_where_the_others_are(monkeypatch: pytest.MonkeyPatch) 
     assert told == [{"toy": first}]
 
 
-def test_up_when_up_changes_nothing() -> None:
-    first = up("toy")
-    second = up("toy", port=choose_port())
-    assert second.already
-    assert second.record == first.record
+def test_up_when_up_changes_nothing(tmp_path: Path) -> None:
+    first = up("toy", data=tmp_path / "data", settings={"mode": "hang", "stop": "SIGINT"})
+    port = host_and_port(first.record.address)[1]
+    for second in (
+        up("toy"),
+        up("toy", port=port, data=tmp_path / "none" / ".." / "data", settings={"mode": "hang"}),
+    ):
+        assert second.already
+        assert second.record == first.record
+
+
+def test_up_when_up_otherwise_than_asked_for_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    first = up("toy", settings={"stop": "SIGINT"})
+    (first.record.data / "kept").touch()
+    for asked, said in (
+        ({"fresh": True}, rf"its data in {first.record.data} were not emptied"),
+        ({"port": choose_port()}, r"listens at port \d+ and not at \d+"),
+        ({"data": tmp_path / "else"}, rf"has its data in {first.record.data} and not in {tmp_path}/else"),
+        ({"settings": {"stop": "SIGTERM"}}, r"was not started with this value of stop"),
+        ({"settings": {"stop": "SIGINT", "mode": "serve"}}, r"was not started with this value of mode"),
+    ):
+        with pytest.raises(StackError, match=rf"^toy is up, and {said}: run `down toy` first\.$"):
+            up("toy", **asked)
+    assert (first.record.data / "kept").exists()
+    assert up("toy").record == first.record
 
 
 def test_two_at_once_start_one_server() -> None:
@@ -92,6 +113,17 @@ def test_data_stay_unless_they_are_to_be_fresh() -> None:
     assert (up("toy").record.data / "kept").exists()
     down("toy")
     assert not (up("toy", fresh=True).record.data / "kept").exists()
+
+
+def test_data_that_cannot_be_emptied_are_an_error(tmp_path: Path) -> None:
+    data = run_dir() / "toy" / "data"
+    data.parent.mkdir(parents=True)
+    data.symlink_to(tmp_path)
+    (tmp_path / "kept").touch()
+    with pytest.raises(StackError, match=r"The stack cannot use .*symbolic link"):
+        up("toy", fresh=True)
+    assert (tmp_path / "kept").exists()
+    assert status() == []
 
 
 def test_data_that_are_the_users_are_never_emptied(tmp_path: Path) -> None:
@@ -182,3 +214,21 @@ def test_a_server_is_on_record_before_it_answers(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Toy, "answers", answers)
     assert [up("toy").record.process] == on_record
+
+
+def test_a_run_directory_below_a_file_is_named_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TIDEGATE_RUN", str(tmp_path / "file" / "run"))
+        for command in (status, partial(up, "toy"), partial(down, "toy")):
+            with pytest.raises(StackError, match=rf"The stack cannot use {tmp_path}/file.*: Not a directory"):
+                command()
+
+
+def test_data_that_cannot_be_made_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StackError, match=rf"The stack cannot use {tmp_path}/file/data: Not a directory"):
+        up("toy", data=tmp_path / "file" / "data")
+    assert status() == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -8,6 +9,7 @@ from click.testing import CliRunner, Result
 from stack import cli as command_line
 from stack.background import down
 from stack.cli import _duration, cli
+from stack.errors import StackError
 from tests.unit.stack.toy import Toy
 
 
@@ -37,6 +39,15 @@ def test_up_when_up_says_so_and_succeeds() -> None:
     done = run("up", "toy")
     assert done.exit_code == 0
     assert "toy is already up at 127.0.0.1:" in done.output
+
+
+@pytest.mark.parametrize("asked", [("--fresh",), ("--port", "1"), ("--set", "mode=serve")], ids=" ".join)
+def test_up_when_up_does_not_claim_to_have_done_what_was_asked_for(asked: tuple[str, ...]) -> None:
+    run("up", "toy")
+    done = run("up", "toy", *asked)
+    assert isinstance(done.exception, StackError)
+    assert "run `down toy` first" in str(done.exception)
+    assert done.output == ""
 
 
 def test_status_shows_health_and_uptime() -> None:
@@ -81,6 +92,17 @@ def test_an_expected_failure_is_a_sentence_and_status_1(
         command_line.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith("Error: toy ended with status 1 while it was starting.")
+
+
+def test_a_directory_that_cannot_be_used_is_a_sentence_and_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("sys.argv", ["stack", "up", "toy", "--data", str(tmp_path / "file" / "data")])
+    with pytest.raises(SystemExit) as ended:
+        command_line.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith(f"Error: The stack cannot use {tmp_path}/file/data: Not a dir")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.9, "0m00s"), (61, "1m01s"), (3661, "1h01m")])

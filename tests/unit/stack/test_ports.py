@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from stack import ports as ports_module
-from stack.errors import PortTaken
+from stack.errors import AddressRefused, PortTaken
 from stack.places import CHECKOUT
 from stack.ports import LOOPBACK, accepts_connections, choose_port, host_and_port, is_free
 
@@ -106,7 +106,22 @@ def test_every_form_of_an_address_says_where_to_connect(address: str) -> None:
     assert host_and_port(address) == ("127.0.0.1", 20417)
 
 
-@pytest.mark.parametrize("address", ["localhost", ":20417", "http://127.0.0.1/apis"])
+@pytest.mark.parametrize(
+    "address",
+    ["", "localhost", ":20417", "http://127.0.0.1/apis", "kafka:99999", "kafka:port", "[::1", "kafka:9092:1"],
+)
 def test_an_address_without_host_or_port_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="names no host and port"):
-        host_and_port(address)
+    for asked in (host_and_port, accepts_connections):
+        with pytest.raises(AddressRefused, match="names no host and port: write both"):
+            asked(address)
+
+
+def test_the_refusal_of_an_address_does_not_show_its_password() -> None:
+    with pytest.raises(AddressRefused) as refused:
+        host_and_port("postgresql://ada:hush@127.0.0.1/database")
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "\udcff"])
+def test_nothing_listens_at_a_name_that_no_machine_can_have(host: str) -> None:
+    assert not accepts_connections(f"{host}:20417")

@@ -9,8 +9,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from stack import rest
 from stack.ports import LOOPBACK, choose_port
-from stack.rest import HttpAnswer, call, get_succeeds
+from stack.rest import HttpAnswer, call, get_document, get_succeeds
+from tests.unit.stack.wrong_server import saying
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -64,3 +66,18 @@ def test_no_proxy_is_asked_about_our_own_machine(url: str, monkeypatch: pytest.M
 
 def test_nobody_there_is_no_success() -> None:
     assert not get_succeeds(f"http://{LOOPBACK}:{choose_port()}/200")
+
+
+def test_a_probe_reads_the_document_of_a_success(url: str) -> None:
+    assert get_document(f"{url}/200") == {"method": "GET", "sent": None}
+    assert get_document(f"{url}/200/plain") is None
+    assert get_document(f"{url}/503") is None
+
+
+@pytest.mark.parametrize("text", [b"no http\r\n\r\n", b""], ids=["no HTTP", "silence"])
+def test_a_program_that_does_not_talk_http_has_no_document(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "_PROBE_TIMEOUT_S", 0.1)
+    with saying(text) as address:
+        assert get_document(address) is None

@@ -104,12 +104,14 @@ def serve(
         from tidegate.serve.addresses import read_address
         from tidegate.serve.feeds.feed_lookup import FeedLookup
         from tidegate.serve.postgres.scram import make_verifier
+        from tidegate.serve.postgres.users_file import require_user_name
         from tidegate.serve.server import ServeSettings, check_settings
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"The server is not installed ({error.name} is missing): pip install 'tidegate[serve]'"
         ) from None
     if print_user is not None:
+        require_user_name(print_user)
         password = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
         echo(f"{print_user}:{make_verifier(password)}")
         return

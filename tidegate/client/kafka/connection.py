@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -30,7 +30,7 @@ class KafkaConnection:
     """The address of Kafka and the login there. Secrets stay out of ``repr``.
 
     ``timeout_s`` bounds every wait for an answer. Raises ``SettingsError`` for a login without user name or
-    password.
+    password, and for text that has no UTF-8, as a byte of an argument that is none gives.
     """
 
     bootstrap_servers: str = "127.0.0.1:9092"
@@ -47,6 +47,11 @@ class KafkaConnection:
     """The other clusters that feeds may write to."""
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            if isinstance(value := getattr(self, each.name), str) and not _has_utf8(value):
+                raise SettingsError(
+                    f"The Kafka setting {each.name} has a byte that is no UTF-8: write it in UTF-8."
+                )
         if self.security_protocol not in PROTOCOLS:
             raise SettingsError(
                 f"The security protocol {self.security_protocol!r} is not one of {', '.join(PROTOCOLS)}."
@@ -135,6 +140,14 @@ class KafkaConnection:
     @property
     def _logs_in(self) -> bool:
         return self.security_protocol.startswith("SASL")
+
+
+def _has_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _set(config: dict[str, str | None]) -> dict[str, str]:

@@ -18,6 +18,22 @@ _MOST_BYTES: Final = 1024 * 1024
 _OTHERS: Final = 0o077
 
 
+def require_user_name(name: str) -> None:
+    """Raise ``SettingsError`` for a name that cannot begin a line of the file."""
+    if not name.strip():
+        raise SettingsError("A user needs a name: this one is empty")
+    if name.startswith("#"):
+        raise SettingsError(f"{name!r} cannot be a user's name: a line that begins with # says nothing")
+    if ":" in name:
+        raise SettingsError(f"{name!r} cannot be a user's name: in the file of users a colon ends the name")
+    if name.splitlines() != [name]:
+        raise SettingsError(f"{name!r} cannot be a user's name: it does not stand on one line")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise SettingsError(f"{name!r} cannot be a user's name: it has a byte that is no UTF-8") from None
+
+
 def read_users(file: Path) -> Verifiers:
     """Read the users of a file. Raises ``SettingsError`` for a file that cannot be used."""
     try:

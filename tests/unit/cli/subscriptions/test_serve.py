@@ -22,6 +22,13 @@ def test_a_line_of_a_user_has_no_password_and_can_be_read_back(tmp_path: Path) -
     assert read_users(file).of("ada").iterations == 4096
 
 
+@pytest.mark.parametrize("name", ["a:b", "#ada", "", "a\nb"])
+def test_a_name_that_users_could_not_have_is_refused_before_the_password_is_asked_for(name: str) -> None:
+    ran = CliRunner().invoke(serve, ["--print-user", name], input="s3cret\ns3cret\n")
+    assert isinstance(ran.exception, SettingsError)
+    assert ran.output == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

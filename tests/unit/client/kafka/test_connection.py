@@ -52,6 +52,27 @@ def test_secrets_are_not_shown() -> None:
     assert "secret" not in repr(SECRET)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bootstrap_servers",
+        "ssl_ca_location",
+        "ssl_certificate_location",
+        "ssl_key_location",
+        "ssl_key_password",
+        "sasl_username",
+        "sasl_password",
+    ],
+)
+def test_text_that_is_no_utf8_is_refused_by_name_and_not_shown(name: str) -> None:
+    """The form in which Python gives the byte FF of an argument or the environment."""
+    with pytest.raises(
+        SettingsError, match=rf"The Kafka setting {name} has a byte that is no UTF-8"
+    ) as refused:
+        KafkaConnection(**{name: "hush\udcff"})  # type: ignore[arg-type]
+    assert "hush" not in str(refused.value)
+
+
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_login_without_a_password_is_refused(protocol: str) -> None:
     with pytest.raises(SettingsError, match="TIDEGATE_SASL_PASSWORD"):

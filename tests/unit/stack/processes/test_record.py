@@ -18,6 +18,7 @@ RECORD = RunRecord(
     data=Path("/data"),
     started_at=1700000000.5,
     stop_signal=signal.SIGINT,
+    settings={"fsync": "on"},
 )
 
 
@@ -26,15 +27,17 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert RunRecord.load(tmp_path / "made" / "server.json") == RECORD
 
 
-def test_a_record_without_a_signal_is_of_a_server_that_takes_the_usual_one(tmp_path: Path) -> None:
+def test_a_record_of_an_earlier_version_is_of_a_server_without_settings_that_takes_the_usual_signal(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "server.json"
     RECORD.save(path)
     fields = json.loads(path.read_text())
-    del fields["stop_signal"]
+    del fields["stop_signal"], fields["settings"]
     path.write_text(json.dumps(fields))
     found = RunRecord.load(path)
     assert found is not None
-    assert found.stop_signal == signal.SIGTERM
+    assert (found.stop_signal, found.settings) == (signal.SIGTERM, {})
 
 
 def test_no_file_is_no_record(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from stack.connect import reasons
-from stack.errors import StackError
+from stack.errors import AddressRefused, StackError
 from stack.ports import LOOPBACK, choose_port
 from stack.processes.server import Request, ServerPlan
 from stack.recipes import connect_recipe
@@ -76,12 +76,29 @@ def test_the_kafka_of_the_stack_is_used(tmp_path: Path, broker: str) -> None:
 def test_a_broker_that_is_named_wins_over_the_kafka_of_the_stack(tmp_path: Path, broker: str) -> None:
     settings = {"bootstrap.servers": f"127.0.0.1:{choose_port()}, {broker}"}
     plan(tmp_path, running={"kafka": "127.0.0.1:1"}, settings=settings)
-    assert f"bootstrap.servers={settings['bootstrap.servers']}\n" in written(tmp_path)
+    assert f"bootstrap.servers={settings['bootstrap.servers'].replace(' ', '')}\n" in written(tmp_path)
+
+
+@pytest.mark.usefixtures("downloaded")
+def test_empty_parts_of_a_list_of_brokers_are_left_out(tmp_path: Path, broker: str) -> None:
+    plan(tmp_path, settings={"bootstrap.servers": f",{broker}, ,"})
+    assert f"bootstrap.servers={broker}\n" in written(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["localhost", "kafka:99999"])
+def test_a_broker_without_a_port_is_refused_also_beside_one_that_listens(
+    tmp_path: Path, broker: str, address: str
+) -> None:
+    for named in (address, f"{broker},{address}"):
+        with pytest.raises(AddressRefused, match=f"'{address}' names no host and port"):
+            plan(tmp_path, settings={"bootstrap.servers": named})
 
 
 def test_without_a_broker_the_error_says_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"no Kafka of the stack is up: run `tidegate stack up kafka` first"):
         plan(tmp_path)
+    with pytest.raises(StackError, match="no Kafka of the stack is up"):
+        plan(tmp_path, settings={"bootstrap.servers": " ,"})
     assert not (tmp_path / "home").exists()
 
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from stack import rest
 from stack.errors import StackError
 from stack.ports import LOOPBACK
 from stack.processes.server import Request, ServerPlan
 from stack.recipes import spark_recipe
 from stack.recipes.spark_recipe import SparkMaster, SparkWorker, spark_home
+from tests.unit.stack.wrong_server import saying
 
 
 @pytest.fixture(autouse=True)
@@ -61,10 +63,21 @@ def test_a_worker_without_a_master_is_refused_with_what_to_do(tmp_path: Path) ->
         planned(SparkWorker(), tmp_path)
     with pytest.raises(StackError, match=r"nothing listens at 127\.0\.0\.1:1"):
         planned(SparkWorker(), tmp_path, settings={"master": "127.0.0.1:1"})
+    with pytest.raises(StackError, match="'localhost' names no host and port"):
+        planned(SparkWorker(), tmp_path, settings={"master": "spark://localhost"})
 
 
 def test_a_worker_that_is_not_there_does_not_answer() -> None:
     assert not SparkWorker().answers("http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("text", [b"no http\r\n\r\n", b""], ids=["no HTTP", "silence"])
+def test_a_program_in_the_place_of_a_worker_does_not_answer(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest, "_PROBE_TIMEOUT_S", 0.1)
+    with saying(text) as address:
+        assert not SparkWorker().answers(address)
 
 
 def test_without_pyspark_the_refusal_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
