@@ -62,19 +62,20 @@ demo-chaos: $(DEMO_SETUP) ## splits, merges, killed workers, a broker that resta
 demo-spark: setup ## flights through Spark into Delta tables, compared, audited and plotted
 	$(BIN)/python -m examples.demo.spark $(DEMO)
 
-# Of tests with many long cases each run takes others: the seed is in its first lines (SAMPLE="1796000000").
-test: setup ## the test suite, real-broker tests included, but for what `make soak` runs
-	TIDEGATE_HYPOTHESIS=some $(PYTEST) -m 'not soak' --sample $(or $(SAMPLE),$(shell date +%s))
+# Of the tests that take long each run takes others: the seed is in its first lines (SAMPLE="1796000000").
+test: setup ## the test suite, real-broker tests included; one in three of the long tests (SAMPLE=all for all of them)
+	TIDEGATE_HYPOTHESIS=some $(PYTEST) -m 'not soak' $(if $(filter all,$(SAMPLE)),,--sample $(or $(SAMPLE),$(shell date +%s)))
 
-# Each claim that is left out or given fewer examples here has its whole run in `make offline`. There is less to wait for than
-# to compute, and each process collects the tests once more: three of them.
+# Each claim that is left out or given fewer examples here has its whole run in `make offline`. There is nothing to wait for, and
+# each process collects the tests once more: two of them.
 unit: setup ## the quick tests of single modules, without a broker; property tests on a fifth of the examples
-	TIDEGATE_HYPOTHESIS=few $(PYTEST) -n 3 -m 'not broker and not soak and not long' tests/unit tests/test_strategies.py tests/test_driven_sim.py
+	TIDEGATE_HYPOTHESIS=few $(PYTEST) -n 2 --quick -m 'not broker and not soak and not long' tests/unit tests/test_strategies.py tests/test_driven_sim.py
 
 offline: setup ## all tests that need no broker, but for what `make soak` runs
 	$(PYTEST) -m 'not broker and not soak'
 
 soak: setup ## the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
+	$(MAKE) test SAMPLE=all
 	$(PYTEST) -n 1 -m 'soak and broker' # each of them has load of its own for the whole machine
 	$(PYTEST) -m 'soak and not broker'
 	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak'

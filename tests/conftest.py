@@ -31,6 +31,7 @@ from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
 from tests.kernel_everywhere import use_kernel_of_environment
+from tests.measured import LIST, LONG_S, measured
 from tests.sampling import sampled
 from tests.shared_broker import PATIENT, BrokerHost, shared_broker
 from tidegate import redaction
@@ -57,19 +58,28 @@ _ADDRESS: Final = "broker_host"
 #: What a test process is told by the one that shares the tests out, and the variable that tells brokers.
 _FILES: Final = {"class_archive": CLASS_ARCHIVE, "bootstrap_checkpoint": BOOTSTRAP_CHECKPOINT}
 
+#: The seconds of each test that is not quick.
+_SECONDS: Final = measured(LIST.read_text(encoding="utf-8"))
+#: `make test` takes one in so many long tests.
+_ONE_IN: Final = 3
 _SLOW_S, _BROKER_S = 20, 3
 _TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of `make test`."""
-    parser.addoption("--sample", metavar="SEED", help="of tests with many long cases, take some by this seed")
+    """Add the options of `make test` and `make unit`."""
+    parser.addoption(
+        "--sample", metavar="SEED", help="of long tests, and of long cases, take some by this seed"
+    )
+    parser.addoption(
+        "--quick", action="store_true", help="leave tests out that take a tenth of a second or more"
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how to have the same cases again."""
     seed = config.getoption("sample")
-    return f"of long tests some cases alone: the same ones again by `make test SAMPLE={seed}`" if seed else ""
+    return f"some of the long tests alone: the same ones again by `make test SAMPLE={seed}`" if seed else ""
 
 
 @pytest.hookimpl(trylast=True)  # when the tests that are not asked for are gone
@@ -84,6 +94,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if seed := config.getoption("sample"):
         items[:], left = sampled(items, seed, _test_of, _share_of)
         config.hook.pytest_deselected(items=left)
+    if config.getoption("quick"):
+        config.hook.pytest_deselected(items=[item for item in items if _test_of(item) in _SECONDS])
+        items[:] = [item for item in items if _test_of(item) not in _SECONDS]
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes > 1:
         items[:] = dealt(items, processes, _kept_together, _seconds)
@@ -135,7 +148,9 @@ def _test_of(item: pytest.Item) -> str:
 
 def _share_of(item: pytest.Item) -> int:
     mark = item.get_closest_marker("sampled")
-    return 1 if mark is None else int(mark.args[0])
+    share = 1 if mark is None else int(mark.args[0])
+    is_long = _SECONDS.get(_test_of(item), 0) >= LONG_S and item.get_closest_marker("always") is None
+    return share * _ONE_IN if is_long else share
 
 
 def _seconds(item: pytest.Item) -> float:

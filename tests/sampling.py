@@ -1,7 +1,8 @@
-"""The cases that a run takes of tests that have many long ones: in each run others, by its seed.
+"""The tests that a run takes of those that are long: in each run others, by its seed.
 
-``@pytest.mark.sampled(4)`` above a test means that ``pytest --sample SEED``, as in `make test`, takes one in
-four of its cases. Without the option all of them are taken, as in `make soak`.
+``pytest --sample SEED``, as in `make test`, takes one in three of the tests that take long (``measured.py``),
+but for those that are marked ``always``. ``@pytest.mark.sampled(4)`` above a test means that it takes one in
+four of its cases. Without the option all of them are taken.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def sampled(
     """Return the cases to take, in their order, and the others.
 
     ``test_of`` gives what the cases of one test have in common, and ``share_of`` in how many cases one is
-    taken. At least one of each test is.
+    taken. Of a test with several cases at least one is. A test with one case is taken or not.
     """
     cases: dict[Hashable, list[T]] = {}
     for test in tests:
@@ -27,7 +28,9 @@ def sampled(
             cases.setdefault(test_of(test), []).append(test)
     left: set[int] = set()
     for name, each in cases.items():
-        count = -(-len(each) // share_of(each[0]))
-        taken = {id(test) for test in Random(f"{seed} {name}").sample(each, count)}
+        chosen = Random(f"{seed} {name}")
+        share = share_of(each[0])
+        count = -(-len(each) // share) if len(each) > 1 else int(chosen.randrange(share) == 0)
+        taken = {id(test) for test in chosen.sample(each, count)}
         left.update(id(test) for test in each if id(test) not in taken)
     return [test for test in tests if id(test) not in left], [test for test in tests if id(test) in left]

@@ -24,6 +24,7 @@ _ROWS_PER_S: Final = 300
 _SLOW_SCANS: Final = {"scan_chunk_rows": 50, "scan_gap_ms": 200}
 
 
+@pytest.mark.always
 def test_a_scan_and_every_change_above_it(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> None:
     """The latest of each key at the start, and every version above: the audit holds the rows to just that."""
     with live_load(

@@ -18,6 +18,7 @@ _SEED = 20_261_121
 _MANY = 10  # so many that one of them hits a batch between its rows and its commit
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("kills", [3, pytest.param(_MANY, marks=pytest.mark.soak)])
 def test_kills_under_load_lose_and_invent_nothing(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, kills: int

@@ -25,6 +25,7 @@ _MOVES: Final = {"split_every_ms": 1_000, "merge_every_ms": 1_000, "move_lease_e
 _HOLES: Final = {"skip_every_ms": 1_500, "opless_every_ms": 1_500}
 
 
+@pytest.mark.always
 def test_splits_and_merges_over_two_workers_one_of_them_killed(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

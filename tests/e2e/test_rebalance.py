@@ -32,6 +32,7 @@ def test_two_workers_share_and_hand_over(scenario: Scenario) -> None:
     assert second.stop() == 0, second.text
 
 
+@pytest.mark.always
 def test_a_killed_worker_is_replaced_by_the_other(scenario: Scenario) -> None:
     half = max(map(len, scenario.log.partitions)) // 2
     first = scenario.start_worker("w0")

@@ -60,6 +60,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.always
 @pytest.mark.timeout(600)
 def test_executors_get_the_code_from_the_command_and_one_that_is_killed_loses_and_invents_nothing(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path, workers: SparkCluster, python: Path

@@ -135,6 +135,7 @@ def _all_passed(consumers: Mapping[str, Consumer], time: Timestamp) -> bool:
     return all(consumer.has_passed(time) for consumer in consumers.values())
 
 
+@pytest.mark.always
 def test_every_state_of_a_subscriber_is_one_of_the_store(
     broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

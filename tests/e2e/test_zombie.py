@@ -10,6 +10,7 @@ from tidegate.worker.process.ending import EXIT_FATAL
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 
+@pytest.mark.always
 def test_a_zombie_is_fenced_at_its_next_commit(scenario: Scenario) -> None:
     with scenario.start_worker("w0") as first:
         scenario.create_feed(first)

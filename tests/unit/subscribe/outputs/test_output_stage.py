@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import given
@@ -135,3 +136,13 @@ def test_a_tracked_key_tells_what_is_live_after_a_violation() -> None:
         ("upsert", "a", None, 2),
         ("delete", "a", 2, None),
     ]
+
+
+def test_numbers_have_a_scale_here_and_none_in_materialize() -> None:
+    updates = [update(15, -1, "a", Decimal("1.00")), update(15, 1, "a", Decimal("1.0"))]
+    for clause in "", "ENVELOPE UPSERT (KEY (k))":
+        ours, theirs = outputs(clause), outputs(clause, dialect=Dialect.MATERIALIZE)
+        for stage in ours, theirs:
+            stage.take(updates)
+        assert any(not row[1] for row in ours.advance(at(20)))
+        assert [row[1] for row in theirs.advance(at(20))] == [True]
