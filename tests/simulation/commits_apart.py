@@ -14,7 +14,7 @@ from random import Random
 
 from tests.hand_log import at
 from tests.simulation.partitions_apart import PartitionsApart
-from tests.unit.processor.driving import Driven, timestamp_of
+from tests.unit.processor.driving import Driven
 from tidegate.changefeed.definition.feed import AcceptedCluster, FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Activate, Remove
 from tidegate.hlc import Timestamp
@@ -206,4 +206,4 @@ class CommitsApart(PartitionsApart):
 
     def _give_all(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
         for row in rows:
-            self._give(feed_id, row.key or b"", timestamp_of(row))
+            self._give(feed_id, row)

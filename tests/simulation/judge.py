@@ -243,7 +243,8 @@ def may_have_ended(feed: FeedView, troubles: FeedTroubles) -> bool:
     if state is None or state.state is not FeedState.FAILED:
         return False
     refused = troubles.refusal is not None and troubles.refusal.words in state.error
-    return refused or (_MUTATED in state.error and bool(troubles.mutations))
+    start = state.start or ZERO
+    return refused or (_MUTATED in state.error and any(each.time >= start for each in troubles.mutations))
 
 
 def _size_faults(options: FeedOptions, record: TopicRecord, row: RowRecord) -> Iterator[str]:

@@ -88,6 +88,9 @@ _FIRST_FEED_S: Final = 15.0
 _LOOK_S: Final = 0.5
 #: A worker that is told to stop gives up after less: 2 s and 15 s for its release, 15 s for the rest.
 _STOPPED_S: Final = 40.0
+#: What is said of exceptions that nobody foresaw, and of those that are planted.
+_DEFECT: Final = "which is a defect"
+_PLANTED: Final = "nobody foresaw"
 #: What a feed is told that came to a worker which had not read on to the tables: create it again.
 _UNTOLD: Final = "no log partition has a descriptor"
 
@@ -138,7 +141,8 @@ class _Host:
 class Run:
     """Builds everything, lets it run, and judges it; it has come to rest after ``calm_s``, or never does.
 
-    With ``subscribers`` the tables of its feeds are subscribed to in the end, in every mode.
+    With ``subscribers`` the tables of its feeds are subscribed to in the end, in every mode. The test itself
+    judges the feed that it ``breaks``: all others have to come to their end.
     """
 
     def __init__(
@@ -149,9 +153,11 @@ class Run:
         kernel: KernelMode = KernelMode.OFF,
         *,
         subscribers: bool = False,
+        breaks: FeedId | None = None,
     ) -> None:
         self.plan = plan
         self._subscribers = subscribers
+        self._breaks = breaks
         self._calm_s = calm_s
         self.outcome = Outcome(plan.seed)
         self._echo = echo
@@ -207,6 +213,8 @@ class Run:
         self._calm = False
         self._stopping = Random(f"{plan.seed}:who stops")
         self._breaking = SomeOffsets(plan.seed, plan.odd.breaking)
+        #: The lines of exceptions that nobody planted: workers go on, and ranges heal.
+        self._broken: list[str] = []
         self._bootstrap = OWN
         self._accepted: dict[FeedId, Accepted] = {}
 
@@ -667,8 +675,8 @@ class Run:
             return False
         last = max((version.timestamp for version in self.source.history), default=ZERO)
         view = read_jobs(self.broker, Topics.of(self.settings).jobs)
-        feeds = [feed for _, feed in view.feeds()]
-        if len(feeds) < len(self.plan.feeds):
+        feeds = [feed for feed_id, feed in view.feeds() if feed_id != self._breaks]
+        if len(feeds) + (self._breaks is not None) < len(self.plan.feeds):
             return False
         feeds = [feed for feed in feeds if not may_have_ended(feed, self._troubles_of(feed))]
         failed = [feed.current_state for feed in feeds if feed.status is FeedState.FAILED]
@@ -704,6 +712,8 @@ class Run:
         found = 0
         for feed_id, feed in view.feeds():
             found += 1
+            if feed_id == self._breaks:
+                continue
             accepted = self._accepted.get(feed_id)
             outcome.faults += violations(
                 self._broker_of(feed),
@@ -738,6 +748,7 @@ class Run:
         outcome.virtual_s, outcome.actions = self.scheduler.now, self.scheduler.actions
         outcome.digest = self._digest()
         outcome.faults += self._look_at_kept()
+        outcome.faults += [f"a step broke: {line}" for line in dict.fromkeys(self._broken)]
         if self._subscribers and not outcome.faults:
             outcome.faults += self._subscribe(view)
 
@@ -809,6 +820,8 @@ class Run:
             structlog.reset_defaults()
 
     def _say_here(self, what: str) -> None:
+        if _DEFECT in what and _PLANTED not in what:
+            self._broken.append(what)
         process = self.scheduler.process
         self._say("-" if process is None else process.name, what)
 

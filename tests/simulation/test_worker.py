@@ -209,6 +209,7 @@ def _find(simulations: Simulations, defect: str, seed: int, *patience: str) -> N
     limits = "--seed", str(seed), "--cpu-seconds", "120", "--first", "--sound", *patience
     done = simulations.run("--defect", defect, *limits, *_profile(defect))
     assert done.status == 1, f"{defect} was not found from seed {seed} on\n{done.output}"
+    assert "a step broke" not in done.output, f"{defect} breaks steps, as any slip would\n{done.output}"
     sound = re.search(r"^without the defect: seed \d+: (\w+)", done.output, re.MULTILINE)
     assert sound is not None, done.output
     assert sound[1] == "ok", f"the seed fails without the defect as well\n{done.output}"
