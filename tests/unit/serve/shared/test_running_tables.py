@@ -32,12 +32,17 @@ TABLE: Any = SimpleNamespace(relation=RELATION, feed=SimpleNamespace(feed_id="fe
 
 
 def with_source(
-    monkeypatch: pytest.MonkeyPatch, rows: Callable[[], TableRows], begun: threading.Event | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    rows: Callable[[], TableRows],
+    begun: threading.Event | None = None,
+    prepared: threading.Event | None = None,
 ) -> MemorySource:
-    """Have readers read this source, and begin when ``begun`` is set."""
+    """Have readers read this source, and begin when ``begun`` is set. ``prepared`` is set when one asks."""
     source = MemorySource(one_a_time(range(1, 4)))
 
     def prepare(*_: object) -> Any:
+        if prepared is not None:
+            prepared.set()
         if begun is not None:
             begun.wait()
         return SimpleNamespace(source="feed", as_of=ZERO, gate=source, rows=rows())
@@ -47,14 +52,14 @@ def with_source(
 
 
 def test_a_reader_whose_subscribers_went_while_it_began_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = threading.Event()
-    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", MEMORY), begun)
+    begun, prepared = threading.Event(), threading.Event()
+    source = with_source(monkeypatch, lambda: MemoryTableRows("accounts", MEMORY), begun, prepared)
 
     async def test() -> None:
         with ThreadPoolExecutor(2) as threads:
             tables = RunningTables(SharedOptions(1_000, MEMORY, KEPT, linger_s=0.02), threads)
             first = asyncio.ensure_future(tables.acquire(TABLE, PLAN))
-            await asyncio.sleep(0.01)
+            await asyncio.to_thread(prepared.wait)
             first.cancel()
             begun.set()
             while not source.closed:  # noqa: ASYNC110 - the timer tells nobody
