@@ -268,7 +268,7 @@ def test_a_range_that_splits_at_a_key_that_is_too_long_stands_where_it_was() -> 
     driven.run(log.partitions[0])
     assert len(driven.causes) == 2
     assert len(driven.rows) == 1
-    assert [hole.resolved for hole in driven.processor.status().quarantined] == [at(7), ZERO]
+    assert [hole.resolved for hole in driven.processor.status().quarantined] == [at(7), ZERO_RESOLVED]
     assert driven.checkpoints == {}
     _require_bounded(driven.results)
 
