@@ -1,0 +1,53 @@
+"""Partitions that are read far apart, of a log whose beginning retention removes, also what was not read yet.
+
+Without range entries a partition knows nothing of what it has lost: each range of it has a hole, and scans
+bring the rows.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from tests.simulation.partitions_apart import PartitionsApart
+from tests.unit.processor.driving import Driven
+from tidegate.raftlog.entry import Offset
+
+_OFTEN: Final = 0.08
+#: Each partition has read the descriptors of the tables by then.
+_DESCRIBED: Final = 4
+_UNREAD_MAX: Final = 12
+
+
+class CutLogs(PartitionsApart):
+    """The simulation of one seed. ``cuts`` counts how often records were gone that were to be read."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.cuts = 0
+        self._retention = Random(f"{seed}:retention")
+        self._starts = [0] * self.count
+        self._passes = True
+
+    def _calm(self, *, with_snapshots: bool) -> bool:
+        self._passes = False
+        return super()._calm(with_snapshots=with_snapshots)
+
+    def _read(self, driven: Driven, limit: int) -> None:
+        number, read = driven.processor.partition, int(driven.processor.next_offset or 0)
+        if self._passes and read >= _DESCRIBED and self._retention.random() < _OFTEN:
+            start = min(len(self.log.partitions[number]), read + self._retention.randint(1, _UNREAD_MAX))
+            self._starts[number] = max(self._starts[number], start)
+        self._pass_over(driven)
+        super()._read(driven, limit)
+
+    def _restart(self, driven: Driven) -> None:
+        super()._restart(driven)
+        self._pass_over(driven)
+
+    def _pass_over(self, driven: Driven) -> None:
+        """Tell the processor that the log begins behind what it was to read next."""
+        start = self._starts[driven.processor.partition]
+        if int(driven.processor.next_offset or 0) < start:
+            self.cuts += 1
+            self._take(driven, driven.processor.missing_below(Offset(start)))
