@@ -31,7 +31,7 @@ from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.raftlog.decode import decode_entry
 from tidegate.raftlog.encode import encode_entry, encode_key
-from tidegate.raftlog.entry import Generation, Parent, RaftIndex, RangeId, WriteValue
+from tidegate.raftlog.entry import Generation, Parent, RaftIndex, RangeId, Snapshot, WriteValue
 from tidegate.raftlog.write_batch import with_values
 from tidegate.ranges.version import Version
 from tidegate.rows import (
@@ -214,6 +214,14 @@ def test_ids_of_parents_are_above_zero(parent: int) -> None:
     entry = snapshot(parents=(Parent(RangeId(parent), Generation(1), RaftIndex(5)),))
     with pytest.raises(MalformedEntry, match=f"parent is range {parent}"):
         decode_entry(encode_key(RangeId(1)), encode_entry(entry))
+
+
+def test_a_snapshot_has_a_bounded_number_of_chunks() -> None:
+    most = decode_entry(encode_key(RangeId(1)), encode_entry(snapshot(chunk=1_023, chunks=1_024)))
+    assert isinstance(most, Snapshot)
+    for chunks in (1_025, 2**31 - 1):
+        with pytest.raises(MalformedEntry, match=f"a snapshot of {chunks} chunks: at most 1,024 are read"):
+            decode_entry(encode_key(RangeId(1)), encode_entry(snapshot(chunk=0, chunks=chunks)))
 
 
 @pytest.mark.parametrize("span", [Span(b"z" * 300_000, b"a" * 300_000), Span(b"k" * 300_000, b"k" * 300_000)])

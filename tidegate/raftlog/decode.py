@@ -44,6 +44,8 @@ from tidegate.spans import Span
 _KEY_BYTES: Final = 8
 _TXN_ID_BYTES: Final = 16
 _SHOWN_BYTES: Final = 40
+#: Chunks of a Snapshot: all of them are held until the last one comes.
+SNAPSHOT_CHUNKS_MAX: Final = 1_024
 _new: Final = tuple.__new__
 
 
@@ -295,6 +297,11 @@ def _heartbeat(message: pb.LogEntry) -> Entry:
 
 def _snapshot(message: pb.LogEntry) -> Entry:
     snapshot = _stored_snapshot(message)
+    if snapshot.chunks > SNAPSHOT_CHUNKS_MAX:
+        raise MalformedEntry(
+            f"a snapshot of {snapshot.chunks} chunks: at most {SNAPSHOT_CHUNKS_MAX:,} are read. Write larger "
+            "chunks"
+        )
     for intent in snapshot.intents:
         if intent.timestamp == ZERO:
             raise MalformedEntry(
