@@ -38,16 +38,16 @@ def test_a_list_is_read_as_it_was_written(seconds: dict[str, float]) -> None:
 
 def test_a_test_is_counted_with_all_of_its_cases(tmp_path: Path) -> None:
     cases = [
-        ("tests.a.test_b", "test_c[1]", "0.5"),
-        ("tests.a.test_b", "test_c[2]", "2"),
-        ("tests.d", "test_e", "9"),
+        ("other.a.test_b", "test_c[1]", "0.5"),
+        ("other.a.test_b", "test_c[2]", "2"),
+        ("other.d", "test_e", "9"),
     ]
     written = "".join(
         f'<testcase classname="{file}" name="{name}" time="{time}"/>' for file, name, time in cases
     )
     report = tmp_path / "run.xml"
     report.write_text(f"<testsuites><testsuite>{written}</testsuite></testsuites>", encoding="utf-8")
-    assert seconds_of(report) == {"tests/a/test_b.py::test_c": 2.5, "tests/d.py::test_e": 9.0}
+    assert seconds_of(report) == {"other/a/test_b.py::test_c": 2.5, "other/d.py::test_e": 9.0}
 
 
 def test_long_is_more_than_not_quick() -> None:
