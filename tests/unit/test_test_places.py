@@ -36,7 +36,9 @@ SUBJECTS: Final = {
         subscribe/consistency subscribe/gate/gate_histories subscribe/hostile_topics
     """,
     "the whole site, as `make docs` builds it": "docsite/site",
-    "what the tests themselves run on": "broker_watch class_archive dealing sampling made_once shared_broker",
+    "what the tests themselves run on": """
+        broker_watch class_archive dealing measured sampling made_once shared_broker
+    """,
     "what is installed, and not imported by us": "supply/log4j",
     "exact bytes, or another reader of them, over all modules of a format": """
         changefeed/encoding/avro/compatibility changefeed/encoding/avro/goldens
