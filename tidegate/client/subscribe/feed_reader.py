@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.kafka.record_headers import record_headers
+from tidegate.client.kafka.record_headers import headers_once
 from tidegate.client.subscribe.collector_pace import collector_slowed
 from tidegate.errors import HistoryLost, ObjectDropped
 from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
@@ -193,7 +193,7 @@ class FeedReader:
         keys: Any = list(map(Message.key, messages))
         values: Any = list(map(Message.value, messages))
         self.positions[place] = max(self.positions[place], offsets[-1] + 1)
-        return place, RecordColumns(offsets, keys, values, lambda at: record_headers(messages[at]))
+        return place, RecordColumns(offsets, keys, values, headers_once(messages))
 
     def _take_error(self, message: Any, error: KafkaError) -> None:
         code = error.code()

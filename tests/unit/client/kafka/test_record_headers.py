@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
+import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.producer import message_accumulator, producer
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
+from tidegate.client.kafka.record_headers import headers_once
 from tidegate.verify import TopicPartition
 
 _PLACE = TopicPartition("rows", 0)
+#: So often that Python has begun to call what it calls most in other ways.
+_TIMES = 200
 
 
 class _Name(str):
@@ -39,25 +44,45 @@ def mock_cluster() -> Iterator[str]:
 
 
 async def _write_others(servers: str) -> None:
-    records: list[list[str]] = [[_Name("x")], ["a", _Name("x")], []]
+    records: list[list[str]] = [[_Name("x")], ["a", _Name("x")], []] * _TIMES
     async with AIOKafkaProducer(bootstrap_servers=servers) as client:
-        for number, names in enumerate(records, 1):
-            headers = [(name, b"1") for name in names]
-            await client.send_and_wait(_PLACE.topic, b"%d" % number, None, _PLACE.partition, headers=headers)
+        sent = [
+            await client.send(
+                _PLACE.topic, b"", None, _PLACE.partition, headers=[(name, b"1") for name in names]
+            )
+            for names in records
+        ]
+        await asyncio.gather(*sent)
+
+
+def _in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have aiokafka write records in Python: in C it takes no other names than texts."""
+    for module in (producer, message_accumulator):
+        monkeypatch.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
 
 
 def test_a_header_whose_name_is_no_text_hides_no_record(
     mock_cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (producer, message_accumulator):  # in C they take no other names than texts
-        monkeypatch.setattr(module, "DefaultRecordBatchBuilder", _DefaultRecordBatchBuilderPy)
+    _in_python(monkeypatch)
     asyncio.run(_write_others(mock_cluster))
     with PartitionReader(KafkaConnection(mock_cluster, timeout_s=30), {_PLACE: 0}) as reader:
-        read = [(record.value, record.headers) for record in reader.read_to({_PLACE: 4})]
+        read = [record.headers for record in reader.read_to({_PLACE: 1 + 3 * _TIMES})]
     unreadable = (("\ufffd", None),)
-    assert read == [
-        (b"0", [("a", b"1"), ("b", None)]),
-        (b"1", unreadable),
-        (b"2", unreadable),
-        (b"3", ()),
+    assert read == [[("a", b"1"), ("b", None)], *[unreadable, unreadable, ()] * _TIMES]
+
+
+def test_a_message_may_be_asked_again_and_again(mock_cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client gives a list with a hole from the second time on."""
+    _in_python(monkeypatch)
+    asyncio.run(_write_others(mock_cluster))
+    consumer = Consumer({"bootstrap.servers": mock_cluster, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.assign([confluent_kafka.TopicPartition(*_PLACE, 0)])
+    messages: list[Any] = []
+    while len(messages) < 4:
+        messages += consumer.consume(4 - len(messages), timeout=1)
+    headers = headers_once(messages)
+    assert [repr(headers(at)) for at in range(4) for _ in range(3)] == [
+        repr(each) for each in ([("a", b"1"), ("b", None)], *[(("\ufffd", None),)] * 2, ()) for _ in range(3)
     ]
+    consumer.close()
