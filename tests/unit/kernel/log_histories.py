@@ -75,8 +75,10 @@ class Source:
         if what < 0.75:
             return self._command(one)
         if what < 0.92:
-            covers = one.hand.index + self.random.choice((0, 0, 1, 3, -1))
-            one.hand.heartbeat(self._closing(one), covers)
+            ahead, closes = self.random.choice((0, 0, 1, 3, -1)), self._closing(one)
+            if ahead < 0 and self.random.random() >= self.badness:
+                closes = 1.0  # behind what the range has applied nothing more may be closed
+            one.hand.heartbeat(closes, one.hand.index + ahead)
         elif what < 0.95:
             intents = [
                 OpenIntent(txn(each.number), b"anchor", b"k", at(each.seconds))

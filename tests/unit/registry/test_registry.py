@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,13 +103,27 @@ def test_a_registry_that_stays_away_is_not_waited_for_without_end(
     server: RegistryServer, schema_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "_PAUSE_S", 0.01)
-    monkeypatch.setattr(registry, "AWAY_S", 0.05)
     schemas = reader(server.url)
     schemas.schema_text(schema_id)
     server.mood, asked = Mood.FAILS, len(server.calls)
+    # Time passes by calls: by the third one a minute is over.
+    monkeypatch.setattr(
+        registry, "time", SimpleNamespace(sleep=time.sleep, monotonic=_Minutes(server, asked))
+    )
     with pytest.raises(RegistryAway, match="records with that schema cannot be read"):
         schemas.schema_text(schema_id + 1)
-    assert len(server.calls) > asked + 1, "it was waited for"
+    assert len(server.calls) == asked + 3, "it was waited for"
+
+
+class _Minutes:
+    """A clock that goes on by half of what is waited for with each call of a registry."""
+
+    def __init__(self, server: RegistryServer, asked: int) -> None:
+        self._server = server
+        self._asked = asked
+
+    def __call__(self) -> float:
+        return (len(self._server.calls) - self._asked) * registry.AWAY_S / 2.5
 
 
 def test_the_id_of_a_schema_is_found_without_registering_it(server: RegistryServer, schema_id: int) -> None:

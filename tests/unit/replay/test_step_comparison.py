@@ -57,7 +57,7 @@ def test_a_difference_is_found_and_shown(stage: str, monkeypatch: pytest.MonkeyP
 
 def test_the_row_that_differs_is_shown_with_its_feed(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [step_of(seed, 0.2) for seed in range(12)]
-    next(iter(PLANTED_IN_ROWS.values()))(monkeypatch)
+    PLANTED_IN_ROWS["the template of a row"](monkeypatch)
     told = [found for step in steps if (found := compare(step).difference)]
     assert any(
         re.match(r"(outputs|unframed) of portion 1, feed feed-\d, number \d+: ", each) for each in told
