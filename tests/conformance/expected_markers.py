@@ -99,6 +99,17 @@ def resolved_shape(case: Case, run: FeedRun) -> str | None:
     return _marker_text(str(case["expect"]["resolved_shape"]), run)
 
 
+def resolved_regex(case: Case, run: FeedRun) -> str | None:
+    """The pattern describes each marker, and every partition has one."""
+    pattern = str(case["expect"]["resolved_regex"])
+    for output in run.outputs:
+        for place, markers in output.markers.items():
+            other = next((marker for marker in markers if not re.fullmatch(pattern, marker)), None)
+            if other is not None or not markers:
+                return f"expected markers that match {pattern} on {place}, got {other}"
+    return None
+
+
 def _markers_per_emission(count: int, run: FeedRun) -> str | None:
     """Each marker stands once on each partition of each topic; that it has no key makes it a marker."""
     for output in run.outputs:

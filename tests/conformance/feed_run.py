@@ -37,7 +37,7 @@ from tidegate.rows import TableDescriptor
 
 _PARTITIONS = 3
 #: Expectations of markers: the feed has some, whatever its options say.
-_OF_MARKERS = frozenset({"resolved", "resolved_shape", "resolved_topics"})
+_OF_MARKERS = frozenset({"resolved", "resolved_regex", "resolved_shape", "resolved_topics"})
 
 
 def expects_no_marker(expect: Mapping[str, Any]) -> bool:
