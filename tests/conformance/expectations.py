@@ -40,8 +40,10 @@ def unmet(case: Case, outcome: Outcome) -> str | None:
     if expect.get("state", "failed") not in ("failed", "succeeded", "running"):
         return f"the runner cannot check what a case expects by state {expect['state']}"
     asked = [check for name, check in _EXPECTATIONS.items() if name in expect]
-    if expect.get("state") in _OF_GOING:
-        asked.append(_OF_GOING[expect["state"]])
+    if expect.get("state") == "succeeded":
+        asked.append(_succeeded)
+    elif expect.get("state") == "running":  # which a feed is by itself, so there has to be more
+        asked += [_goes_on] if asked else []
     elif expect.keys() & _OF_REFUSALS:
         failure = _unmet_refusal(expect, outcome)
         return failure or (None if run is None else _first(check(case, run) for check in asked))
@@ -97,8 +99,6 @@ def _metric(case: Case, run: FeedRun) -> str | None:
     return None
 
 
-#: States of a feed that has not failed.
-_OF_GOING: Final[Mapping[str, _Expectation]] = {"succeeded": _succeeded, "running": _goes_on}
 #: Members that say that a statement is refused, or that the feed fails.
 _OF_REFUSALS: Final = frozenset({"error", "error_regex", "state"})
 #: Members that say something to people, or to the check of another member.
