@@ -34,6 +34,7 @@ from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
 from tidegate.rows import Datum
 
 _Write: TypeAlias = dict[str, Any]
+_CLOSED: Final = frozenset({IntentOp.COMMITTED, IntentOp.ABORTED, IntentOp.ABORTED_WITH_TXN})
 #: A cursor below all writes.
 BEFORE_ALL: Final = "<start>"
 #: Members of a write that say something, by its op; what is not here would be passed over in silence.
@@ -41,10 +42,10 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "insert": frozenset({"table", "rows", "ts"}),
     "upsert": frozenset({"table", "rows", "ts"}),
     "insert_sql": frozenset({"table", "values", "columns", "ts"}),
-    "update": frozenset({"table", "key", "set", "ts"}),
+    "update": frozenset({"table", "key", "where", "set", "ts"}),
     "insert_range": frozenset({"table", "column", "from", "to", "ts"}),
     "update_pk": frozenset({"table", "from", "to", "ts"}),
-    "delete": frozenset({"table", "keys", "prev", "ts"}),
+    "delete": frozenset({"table", "keys", "key", "where", "prev", "ts"}),
     "txn": frozenset({"writes", "ts"}),
     "resolve": frozenset({"ts"}),
     "wait_resolved": frozenset({"n", "ts"}),
@@ -53,6 +54,7 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "update_intent": frozenset({"txn", "ts"}),
     "commit_intent": frozenset({"table", "key", "txn", "ts"}),
     "abort_intent": frozenset({"table", "key", "txn", "ts"}),
+    "abort_txn": frozenset({"txn", "ts"}),
     "write_value": frozenset({"table", "row", "key", "ts"}),
     "closed": frozenset({"ts"}),
     "ddl": frozenset({"sql", "ts"}),
@@ -128,7 +130,7 @@ class History:
     def open_intents(self) -> int:
         """Return how many intents were neither committed nor aborted."""
         ops = [step.op for step in self.steps if isinstance(step, Intent)]
-        return ops.count(IntentOp.WRITTEN) - ops.count(IntentOp.COMMITTED) - ops.count(IntentOp.ABORTED)
+        return ops.count(IntentOp.WRITTEN) - sum(op in _CLOSED for op in ops)
 
     def visible(self) -> Iterator[tuple[Timestamp, RowVersion]]:
         """Yield the committed versions, in the order in which they were written, with their timestamps."""
@@ -235,6 +237,8 @@ class _Reader:
                 return self._redefine(write)
             case "update_intent":
                 return self.rows.intents.move(str(write["txn"]), self.time(write))
+            case "abort_txn":
+                return self.rows.intents.abort(str(write["txn"]), self.time(write))
             case "wait_resolved":
                 return [Close(self.time(write)) for _ in range(int(write["n"]))]
         return [self._step(write)]

@@ -18,6 +18,7 @@ from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
+    AbortTxn,
     CommitIntent,
     Generation,
     Heartbeat,
@@ -114,6 +115,8 @@ class CaseLog:
                 opened.apply(CommitIntent(txn_id, op.key, op.timestamp, op.value, op.prev_value))
             case IntentOp.ABORTED:
                 opened.apply(AbortIntent(txn_id))
+            case IntentOp.ABORTED_WITH_TXN:  # once for each of its intents: the first takes all away
+                opened.apply(AbortTxn(txn_id))
 
     def _transaction(self, opened: HandRange, ops: Iterable[WriteValue], txn_id: TxnId) -> None:
         commits: list[Op] = []

@@ -40,6 +40,10 @@ from tidegate.hlc import Timestamp
 from tidegate.rows import Column, Datum, Family, KeyPart, SqlType, TableDescriptor, parse_sql_type
 
 _HIDDEN: Final = " (hidden)"
+#: The key of a table that declares none.
+_ROWID: Final = f"rowid{_HIDDEN}"
+_AND: Final = re.compile(r"\s+AND\s+", re.IGNORECASE)
+_EQUALS: Final = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<literal>.+?)\s*")
 #: Below whatever time a case gives to its writes.
 _BEGINNING: Final = Timestamp(0, 1)
 
@@ -70,7 +74,7 @@ class CaseTable:
     def of(cls, table: Mapping[str, Any], labels: EnumLabels, table_id: int) -> CaseTable:
         """The table as the case declares it."""
         declared = [declare(column, labels) for column in table["columns"]]
-        keys = [str(name) for name in table["pk"]]
+        keys = [str(name) for name in table.get("pk") or [_ROWID]]
         hidden = [name.removesuffix(_HIDDEN) for name in keys if name.endswith(_HIDDEN)]
         declared += [DeclaredColumn(name, parse_sql_type("INT"), nullable=False) for name in hidden]
         shared = _Shared(labels, count(1_000_001), count(len(declared) + 1))
@@ -192,6 +196,24 @@ class CaseTable:
         kept = dict(zip(names, row, strict=True))
         new = {name: column_datum(types[name], value, rounded=rounded) for name, value in assigned.items()}
         return self._whole(kept | new)
+
+    def fits(self, row: Sequence[Datum], where: Mapping[str, Any] | str) -> bool:
+        """Whether a row has these datums, given by name or as ``a = 1 AND b = 'x'``."""
+        datums = dict(zip((column.name for column in self._columns), row, strict=True))
+        return all(datums[name] == datum for name, datum in self._wanted(where))
+
+    def _wanted(self, where: Mapping[str, Any] | str) -> Iterator[tuple[str, Datum]]:
+        types = {column.name: column.type for column in self._columns}
+        if not isinstance(where, str):
+            yield from (
+                (name, column_datum(types[name], value, rounded=True)) for name, value in where.items()
+            )
+            return
+        for condition in _AND.split(where):
+            match = _EQUALS.fullmatch(condition)
+            if match is None or match["name"] not in types:
+                raise ValueError(f"the cases' reader knows no condition {condition!r}")
+            yield match["name"], sql_literal(types[match["name"]], match["literal"])
 
     def with_key(self, row: Sequence[Datum], spelled: Any) -> tuple[Datum, ...]:
         """The row under another primary key."""
