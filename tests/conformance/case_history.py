@@ -25,7 +25,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
-from tests.conformance.case_ddl import AddLabel, DropColumn, OfType, RenameLabel, read_ddl
+from tests.conformance.case_ddl import (
+    AddLabel,
+    Alteration,
+    AlterTable,
+    DropColumn,
+    OfType,
+    RenameLabel,
+    RenameType,
+    read_ddl,
+)
 from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_rows import CaseRows, RowKey
 from tests.conformance.case_tables import CaseTable
@@ -287,13 +296,13 @@ class _Reader:
         change = read_ddl(str(write["sql"]))
         if change is None:
             return []
-        if isinstance(change, AddLabel | RenameLabel):
+        if isinstance(change, AddLabel | RenameLabel | RenameType):
             return self._labelled(change, self.time(write))
         before = self._table(change.table)
         table = before.altered(change, self.time(write))
         committed = self.rows.committed
         rows = {row: values for row, values in committed.items() if row[0] == table.id}
-        if isinstance(change, DropColumn) and self.started and rows and self.rounded:
+        if _drops_a_column(change) and self.started and rows and self.rounded:
             raise NotClaimed(f"the backfill after {write['sql']} is not supported yet")
         del self.tables[change.table]
         self.tables[table.name] = table
@@ -345,6 +354,12 @@ class _Reader:
                 first = versions.get(row, version)
                 versions[row] = version._replace(previous=first.previous)
         return versions.values()
+
+
+def _drops_a_column(change: Alteration) -> bool:
+    if isinstance(change, AlterTable):
+        return any(map(_drops_a_column, change.changes))
+    return isinstance(change, DropColumn)
 
 
 def _refuse_unknown(write: _Write) -> None:

@@ -20,19 +20,23 @@ from tests.conformance.case_ddl import (
     AddColumn,
     AddLabel,
     Alteration,
+    AlterTable,
     DropColumn,
-    DropNotNull,
     OfType,
     RenameColumn,
     RenameLabel,
     RenameTable,
+    RenameType,
     SetDefault,
+    SetNullable,
 )
 from tests.conformance.enum_types import (
     created_types,
     has_label,
+    has_type,
     with_label,
     with_renamed_label,
+    with_type_name,
     written_labels,
 )
 from tests.conformance.sql_literals import sql_literal
@@ -98,16 +102,23 @@ class CaseTable:
                 descriptor, declared = self._dropped(descriptor, change.name)
             case SetDefault():
                 declared = self._with(change.name, default=change.literal)
-            case DropNotNull():
-                declared = self._with(change.name, nullable=True)
+            case SetNullable():
+                declared = self._with(change.name, nullable=change.nullable)
                 columns = list(descriptor.columns)
                 at = self._position(change.name)
-                columns[at] = replace(columns[at], nullable=True)
+                columns[at] = replace(columns[at], nullable=change.nullable)
                 descriptor = replace(descriptor, columns=tuple(columns))
+            case AlterTable():
+                table = self
+                for each in change.changes:
+                    table = table.altered(each, modified)
+                descriptor, declared = replace(table.descriptor, version=descriptor.version), table._declared
         return CaseTable(descriptor, declared, self._shared)
 
     def is_changed_by(self, change: OfType) -> bool:
         """Whether a column is of the enum type, and lacks the label that is added, or has the one renamed."""
+        if isinstance(change, RenameType):
+            return any(has_type(column.type, change.type_name) for column in self._declared)
         found = [has_label(column.type, change.type_name, change.label) for column in self._declared]
         return isinstance(change, RenameLabel) in found
 
@@ -124,7 +135,7 @@ class CaseTable:
 
     def relabelled_row(self, change: OfType, row: Sequence[Datum]) -> tuple[Datum, ...]:
         """A row of this version with the new label where it had the old one."""
-        if isinstance(change, AddLabel):
+        if not isinstance(change, RenameLabel):
             return tuple(row)
         return tuple(
             datum if has_label(column.type, change.type_name, change.new) is None else _renamed(datum, change)
@@ -310,8 +321,10 @@ class CaseTable:
 
 
 def _labelled(sql_type: SqlType, change: OfType) -> SqlType:
+    if isinstance(change, RenameType):
+        return with_type_name(sql_type, change.type_name, change.new)
     if isinstance(change, AddLabel):
-        return with_label(sql_type, change.type_name, change.label)
+        return with_label(sql_type, change.type_name, change.label, before=change.before, after=change.after)
     return with_renamed_label(sql_type, change.type_name, change.label, change.new)
 
 
