@@ -13,6 +13,7 @@ class Dialect(enum.Enum):
     | progress row when UP TO is reached | at UP TO | none (their ticket SQL-528) |
     | order within a timestamp, if none is asked for | retractions, then additions | by the row's values |
     | ties of WITHIN TIMESTAMP ORDER BY | retractions, then additions | by the row's values, then mz_diff |
+    | a lost timestamp in its error | an HLC decimal | its whole number, if it has no logical part |
     """
 
     TIDEGATE = "tidegate"
