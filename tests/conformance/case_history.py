@@ -65,6 +65,7 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "abort_intent": frozenset({"table", "key", "txn", "ts"}),
     "abort_txn": frozenset({"txn", "ts"}),
     "write_value": frozenset({"table", "row", "key", "ts"}),
+    "delete_range": frozenset({"table", "ts"}),
     "closed": frozenset({"ts"}),
     "ddl": frozenset({"sql", "ts"}),
 }
@@ -102,7 +103,15 @@ class Redefine:
     table: CaseTable
 
 
-Step: TypeAlias = Commit | Intent | Close | Fault | Redefine
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """A tombstone over all rows of a table, which a log has in place of deletions."""
+
+    table_id: int
+    timestamp: Timestamp
+
+
+Step: TypeAlias = Commit | Intent | Close | Fault | Redefine | Erase
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +272,8 @@ class _Reader:
                 return self._closed_intent(write)
             case "inject":
                 return self._fault(write)
+            case "delete_range":
+                return self._erase(self._only_table(write), write)
             case _:
                 timestamp = self.time(write)
                 writes = write["writes"] if op == "txn" else [write]
@@ -271,6 +282,11 @@ class _Reader:
                         raise NotClaimed("a schema change inside of a transaction is not supported yet")
                     _refuse_unknown(inner)
                 return Commit(timestamp, tuple(self._transaction(writes)), in_transaction=op == "txn")
+
+    def _erase(self, table: CaseTable, write: _Write) -> Erase:
+        rows = self.rows.committed
+        self.rows.committed = {row: values for row, values in rows.items() if row[0] != table.id}
+        return Erase(table.id, self.time(write))
 
     def _intent(self, write: _Write) -> Intent:
         table = self._only_table(write)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from tests.conformance.case_history import Close, Commit, Fault, History, Redefine
+from tests.conformance.case_history import Close, Commit, Erase, Fault, History, Redefine
 from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_tables import CaseTable
 from tests.conformance.feed_events import txn_of
@@ -20,6 +20,7 @@ from tidegate.raftlog.entry import (
     AbortIntent,
     AbortTxn,
     CommitIntent,
+    DeleteRange,
     Generation,
     Heartbeat,
     KeyValue,
@@ -68,6 +69,9 @@ class CaseLog:
                     self._close(step.timestamp)
                 case Redefine():
                     self._redefine(step.table)
+                case Erase(table_id, timestamp):
+                    span = self._tables[table_id].span
+                    self._ranges[table_id].apply(DeleteRange(span.start, span.end, timestamp))
                 case Fault():
                     self.faults.append(tuple(map(len, self._log.partitions)))
         self._close(end)

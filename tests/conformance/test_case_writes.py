@@ -172,6 +172,31 @@ def test_a_transaction_that_is_aborted_holds_no_marker_back() -> None:
     _passes([*two, {"op": "abort_txn", "txn": "t1"}], {"resolved": True}, resolved="at least 20")
 
 
+def test_a_range_that_is_deleted_lets_markers_go_on_and_gives_no_record() -> None:
+    erase = {"op": "delete_range", "ts": "10"}
+    _passes([_START, erase, _CLOSED], {"resolved": True}, resolved="at least 20")
+    _passes(
+        [{**_START, "initial_scan": "no"}, _insert(1, ts="5"), erase, _insert(1, "y", ts="15")],
+        {"diff": True, "resolved": True},
+        records=[f'{_shown(1, each)[:-1]}, "before": null}}' for each in "xy"],
+        exactly=True,
+    )
+
+
+@pytest.mark.parametrize("kind", ["bank transfers", "random inserts, updates and deletes"])
+def test_a_workload_is_known_by_its_words(kind: str) -> None:
+    writes = [_START, {"op": "workload", "kind": kind}]
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "INT"}]
+    case = {
+        "id": "cf-resolved-99",
+        "table": {"name": "foo", "columns": columns, "pk": ["a"]},
+        "options": {"updated": True, "diff": True},
+        "writes": writes,
+        "expect": {"invariant": "before == row at updated.prev(); after == row at updated"},
+    }
+    assert run_case(case) == Result("cf-resolved-99", Outcome.PASSED)
+
+
 def _table_case(table: Any, row: dict[str, Any], record: str) -> Result:
     return run_case(
         {
