@@ -25,6 +25,7 @@ _AT_LEAST_ONE: Final = re.compile(
 _STAMP: Final = r"(?P<stamp>\d+(?:\.\d{10})?)"
 _UNTIL: Final = r"(?:until|while|as long as|because|since|for) .*"
 _REASON: Final = rf"(?:,? (?:\(.*\)|(?:after|when|once) .*|{_UNTIL})|, \D*)?"
+_THEN: Final = re.compile(r"[,;]? (?:and )?then ", re.IGNORECASE)
 _NEVER: Final = r"(?:is |stays |goes |rises |moves )?(?:never|not)"
 _ADVANCES: Final = r"(?:advances?|goes|moves|rises|climbs|catches up)(?: on)?"
 
@@ -40,10 +41,19 @@ def resolved(case: Case, run: FeedRun) -> str | None:
         return _markers_per_emission(int(match["count"]), run)
     if match := _AT_LEAST_ONE.fullmatch(wanted):
         return _marker_above(run, run.history.last_commit if match["above"] else None)
+    *before, last = _THEN.split(wanted)
+    failures = (_described(words, run, stands=words is not last) for words in (*before, last))
+    return next((failure for failure in failures if failure), None)
+
+
+def _described(words: str, run: FeedRun, *, stands: bool) -> str | None:
+    """Check one description; ``stands``: others follow, so that the markers only stood there for a time."""
+    if stands and (match := re.fullmatch(rf"{_STAMP}{_REASON}", words, re.IGNORECASE)):
+        return _held_at(parse_decimal(match["stamp"]), words, run)
     for pattern, check in _OF_STAMPS.items():
-        if match := re.fullmatch(pattern, wanted, re.IGNORECASE):
-            return check(parse_decimal(match["stamp"]), wanted, run)
-    return f"the runner cannot check markers that are expected as {wanted!r}"
+        if match := re.fullmatch(pattern, words, re.IGNORECASE):
+            return check(parse_decimal(match["stamp"]), words, run)
+    return f"the runner cannot check markers that are expected as {words!r}"
 
 
 def _no_marker(run: FeedRun) -> str | None:
@@ -185,7 +195,7 @@ _MAY_REACH: Final = r"(?:may|can|is allowed to) (?:reach|(?:advance|go|move)(?: 
 #: The words about one timestamp, and what they say of the markers.
 _OF_STAMPS: Final[Mapping[str, Callable[[Timestamp, str, FeedRun], str | None]]] = {
     rf"{_STAMP},? (?:at most|or (?:less|lower|below|earlier))\b.*": _at_most,
-    rf"(?:(?:stays |remains )?(?:at most|<=|≤)) ?{_STAMP}\b.*": _at_most,
+    rf"(?:(?:stays |remains )?(?:at most|at or below|<=|≤)) ?{_STAMP}\b.*": _at_most,
     rf"(?:{_NOT_ABOVE}|never (?:passes|exceeds)) {_STAMP}{_REASON}": _at_most,
     rf"{_STAYS} at {_STAMP}{_REASON}": _held_at,
     rf"{_STAMP},? {_UNTIL}": _held_at,
@@ -194,7 +204,12 @@ _OF_STAMPS: Final[Mapping[str, Callable[[Timestamp, str, FeedRun], str | None]]]
     rf"(?:is|equals|exactly|equal to|==?) ?{_STAMP}{_REASON}": _held_at,
     rf"(?:{_ADVANCES} (?:past|beyond|above)|passes|exceeds) {_STAMP}{_REASON}": _past,
     rf"(?:above|beyond|{_MORE} than|>) ?{_STAMP}{_REASON}": _past,
-    rf"(?:at least|>=|≥|reaches|up to|{_MAY_REACH}|{_ADVANCES}(?: up)? to) ?{_STAMP}{_REASON}": _reached,
+    rf"(?:at least|at or above|>=|≥|reaches|up to|{_MAY_REACH}|{_ADVANCES}(?: up)? to) ?{_STAMP}{_REASON}": (
+        _reached
+    ),
+    rf"(?:not below|no (?:lower|less|earlier) than) {_STAMP}{_REASON}": _reached,
+    rf"(?:released|resolved|follows closed): ?{_STAMP}{_REASON}": _reached,
+    rf"{_ADVANCES} to (?:the )?closed(?: timestamp)? \({_STAMP}\)": _reached,
     rf"{_STAMP}(?:,? (?:at least|or {_MORE}|or above))?{_REASON}": _reached,
 }
 

@@ -97,6 +97,12 @@ def test_markers_stay_below_an_open_intent(words: str) -> None:
         "can advance to 20.0000000000",
         "moves on to 20",
         "advances past 10",
+        "not below 20",
+        "released: 20",
+        "advances to closed (20)",
+        "9.0000000000 while it is open, then 20.0000000000 or later",
+        "9 until the abort, then advances to 20",
+        "stays at 9 and then 20",
     ],
 )
 def test_markers_move_on_without_an_intent(words: str) -> None:
@@ -104,7 +110,14 @@ def test_markers_move_on_without_an_intent(words: str) -> None:
     assert _failure(words, aborted=False) is not None
 
 
-@pytest.mark.parametrize("words", ["9.0000000000, then 20.0000000000", "soon", "advances"])
+def test_markers_stood_where_they_are_said_to_have_stood() -> None:
+    assert _failure("8, then 20", aborted=True) is not None
+    assert _failure("9, then 20", aborted=False) is not None
+
+
+@pytest.mark.parametrize(
+    "words", ["9.0000000000, now 20.0000000000", "soon", "advances", "9, then later", "never above: 20"]
+)
 def test_other_words_are_not_passed_over(words: str) -> None:
     assert "cannot check markers" in str(_failure(words, aborted=True))
 
