@@ -14,6 +14,10 @@ Case: TypeAlias = dict[str, Any]
 Check: TypeAlias = Callable[[Case], str | None]
 
 
+class MinusZero(int):
+    """JSON's ``-0``: zero everywhere, but as a number of a document it keeps its sign."""
+
+
 class Malformed(NamedTuple):
     """A line that is no case: where it stands, and what is wrong with it."""
 
@@ -45,10 +49,14 @@ def read_cases(path: Path) -> list[Case]:
 
 def _read_line(place: str, line: str) -> Case | Malformed:
     try:
-        case = json.loads(line, parse_float=Decimal)
+        case = json.loads(line, parse_float=Decimal, parse_int=_whole_number)
     except (ValueError, RecursionError) as error:
         return Malformed(place, f"not JSON: {error}")
     return case if isinstance(case, dict) else Malformed(place, "not a JSON object")
+
+
+def _whole_number(text: str) -> int:
+    return MinusZero() if text == "-0" else int(text)
 
 
 class NotClaimed(Exception):

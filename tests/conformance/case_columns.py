@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -9,12 +10,14 @@ from typing import Any, Final, NamedTuple
 from tests.conformance.enum_types import declared_type, type_name
 from tests.conformance.literals import datum_of, json_of
 from tests.conformance.quoted_literals import bytea
-from tests.conformance.sql_literals import text_datum
+from tests.conformance.sql_literals import stored, text_datum
 from tidegate.rows import Datum, Json, Kind, SqlType
 
 _NOT_NULL: Final = re.compile(r"\s+NOT NULL\b", re.IGNORECASE)
 _COMPUTED: Final = re.compile(r"\s+AS\s*\((?P<formula>[^()]*)\)\s*(?P<how>VIRTUAL|STORED)\b", re.IGNORECASE)
 _DEFAULT: Final = re.compile(r"\s+DEFAULT\s+(?P<literal>.+)$", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_WORDS: Final = frozenset({"NULL", "TRUE", "FALSE"})
 _NULL: Final = re.compile(r"\s+NULL$", re.IGNORECASE)
 #: Other names of types, and what tidegate calls them.
 _OTHER_NAMES: Final[Mapping[re.Pattern[str], str]] = {
@@ -50,6 +53,7 @@ def declare(column: Mapping[str, Any], enums: EnumLabels) -> DeclaredColumn:
     not_null = _NOT_NULL.search(text) is not None
     text = _NULL.sub("", _NOT_NULL.sub("", _COMPUTED.sub("", text)))
     default = _DEFAULT.search(text)
+    literal = _literal(column["default"]) if "default" in column else default["literal"] if default else ""
     text = _DEFAULT.sub("", text).strip()
     for pattern, name in _OTHER_NAMES.items():
         text = pattern.sub(name, text)
@@ -58,11 +62,22 @@ def declare(column: Mapping[str, Any], enums: EnumLabels) -> DeclaredColumn:
     return DeclaredColumn(
         name=column["name"],
         type=declared_type(text, labels, lambda: enums.written(str(column["type"]))),
-        nullable=not not_null,
+        nullable=not not_null and bool(column.get("nullable", not column.get("not_null", False))),
         virtual=computed is not None and computed["how"].upper() == "VIRTUAL",
         formula="" if computed is None else computed["formula"],
-        default="" if default is None else default["literal"],
+        default=literal,
     )
+
+
+def _literal(default: Any) -> str:
+    """The SQL literal of a default beside its column: as text, or as the JSON value that it is."""
+    if default is None:
+        return "NULL"
+    if not isinstance(default, str):
+        return json.dumps(default, default=str)
+    is_literal = default.endswith("'") or default.upper() in _WORDS or _NUMBER.fullmatch(default)
+    doubled = default.replace("'", "''")
+    return default if is_literal else f"'{doubled}'"
 
 
 def column_datum(sql_type: SqlType, value: Any, *, rounded: bool) -> Datum:
@@ -82,7 +97,8 @@ def column_datum(sql_type: SqlType, value: Any, *, rounded: bool) -> Datum:
         return text_datum(sql_type, f"[{','.join(map(str, value))}]")
     if sql_type.kind is Kind.DECIMAL:
         return text_datum(sql_type, str(value), rounded=rounded)
-    return datum_of(sql_type, value)
+    datum = datum_of(sql_type, value)
+    return stored(sql_type, datum) if rounded else datum
 
 
 def computed_datum(formula: str, row: Mapping[str, Datum]) -> Datum:

@@ -1,7 +1,8 @@
 """Schema changes of changefeed cases: the statements that are read, and what stays out.
 
 Read are a column renamed, a nullable one added, one dropped, its default or its NOT NULL changed, a table
-renamed, a type created, a label of one added or renamed. Indexes and constraints change no column. A source
+renamed, a type created or renamed, a label of one added or renamed; and several changes of a table in one
+statement. Indexes, constraints and other tables change no column. A source
 follows a dropped column by a backfill of the table's rows, which tidegate does not know yet: ``case_history``
 leaves such cases out.
 """
@@ -14,6 +15,7 @@ from typing import Final, TypeAlias
 
 from tests.conformance.case import NotClaimed
 from tests.conformance.enum_types import creates_type
+from tests.conformance.quoted_literals import split_list
 
 _NAME: Final = r'(?:"(?:[^"]|"")+"|[^\s",;()]+)'
 _ALTER: Final = re.compile(
@@ -37,21 +39,29 @@ _SET_DEFAULT: Final = re.compile(
 _DROP_DEFAULT: Final = re.compile(
     rf"ALTER\s+(?:COLUMN\s+)?(?P<column>{_NAME})\s+DROP\s+DEFAULT", re.IGNORECASE
 )
-_DROP_NOT_NULL: Final = re.compile(
-    rf"ALTER\s+(?:COLUMN\s+)?(?P<column>{_NAME})\s+DROP\s+NOT\s+NULL", re.IGNORECASE
+_NOT_NULL: Final = re.compile(
+    rf"ALTER\s+(?:COLUMN\s+)?(?P<column>{_NAME})\s+(?P<what>SET|DROP)\s+NOT\s+NULL", re.IGNORECASE
 )
+_LABEL: Final = r"'(?:[^']|'')*'"
 _ADD_LABEL: Final = re.compile(
-    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+ADD\s+VALUE\s+(?:IF\s+NOT\s+EXISTS\s+)?'(?P<label>(?:[^']|'')*)'",
+    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+ADD\s+VALUE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<label>{_LABEL})"
+    rf"(?:\s+(?P<where>BEFORE|AFTER)\s+(?P<other>{_LABEL}))?",
     re.IGNORECASE,
 )
+_RENAME_TYPE: Final = re.compile(
+    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+RENAME\s+TO\s+(?P<new>{_NAME})", re.IGNORECASE
+)
 _RENAME_LABEL: Final = re.compile(
-    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+RENAME\s+VALUE\s+'(?P<old>(?:[^']|'')*)'\s+TO\s+'(?P<new>(?:[^']|'')*)'",
+    rf"ALTER\s+TYPE\s+(?P<type>{_NAME})\s+RENAME\s+VALUE\s+(?P<old>{_LABEL})\s+TO\s+(?P<new>{_LABEL})",
     re.IGNORECASE,
 )
 _OF_NO_COLUMN: Final = re.compile(
-    rf"(?:(?:CREATE\s+(?:UNIQUE\s+|INVERTED\s+)?|DROP\s+)INDEX"
+    rf"(?:(?:CREATE\s+(?:UNIQUE\s+|INVERTED\s+)?|DROP\s+|ALTER\s+)INDEX"
+    rf"|CREATE\s+(?:TABLE|SEQUENCE|(?:MATERIALIZED\s+)?VIEW)|DROP\s+(?:SEQUENCE|(?:MATERIALIZED\s+)?VIEW)"
+    rf"|ALTER\s+TABLE\s+{_NAME}\s+ALTER\s+(?:COLUMN\s+)?{_NAME}\s+SET\s+VISIBLE"
     rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:ADD|DROP|VALIDATE|RENAME)\s+CONSTRAINT(?!.*\bPRIMARY\s+KEY)"
     rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:SPLIT|UNSPLIT|SCATTER|CONFIGURE\s+ZONE|INJECT\s+STATISTICS)"
+    rf"|ALTER\s+TABLE\s+{_NAME}\s+(?:SET|RESET)(?=\s*\()"
     r"|COMMENT\s+ON|GRANT|REVOKE|CREATE\s+STATISTICS)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
@@ -104,19 +114,30 @@ class SetDefault:
 
 
 @dataclass(frozen=True, slots=True)
-class DropNotNull:
-    """The column may be NULL."""
+class SetNullable:
+    """The column may be NULL from now on, or may not."""
 
     table: str
     name: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Several changes of a table at once, which make one version of it."""
+
+    table: str
+    changes: tuple[Alteration, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AddLabel:
-    """The enum type has one more label, behind the others."""
+    """The enum type has one more label, behind the others or beside the one that is named."""
 
     type_name: str
     label: str
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +149,18 @@ class RenameLabel:
     new: str
 
 
-OfType: TypeAlias = AddLabel | RenameLabel
-Alteration: TypeAlias = RenameColumn | AddColumn | DropColumn | RenameTable | SetDefault | DropNotNull
+@dataclass(frozen=True, slots=True)
+class RenameType:
+    """The enum type keeps its labels."""
+
+    type_name: str
+    new: str
+
+
+OfType: TypeAlias = AddLabel | RenameLabel | RenameType
+Alteration: TypeAlias = (
+    RenameColumn | AddColumn | DropColumn | RenameTable | SetDefault | SetNullable | AlterTable
+)
 
 
 def read_ddl(statement: str) -> Alteration | OfType | None:
@@ -138,7 +169,10 @@ def read_ddl(statement: str) -> Alteration | OfType | None:
     if creates_type(statement) or _OF_NO_COLUMN.fullmatch(statement):
         return None
     if label := _ADD_LABEL.fullmatch(statement):
-        return AddLabel(_last_part(label["type"]), _text(label["label"]))
+        place = {} if label["where"] is None else {label["where"].lower(): _text(label["other"])}
+        return AddLabel(_last_part(label["type"]), _text(label["label"]), **place)
+    if of_type := _RENAME_TYPE.fullmatch(statement):
+        return RenameType(_last_part(of_type["type"]), _last_part(of_type["new"]))
     if renamed := _RENAME_LABEL.fullmatch(statement):
         return RenameLabel(_last_part(renamed["type"]), _text(renamed["old"]), _text(renamed["new"]))
     alteration = _alteration(statement)
@@ -151,7 +185,14 @@ def _alteration(statement: str) -> Alteration | None:
     alter = _ALTER.fullmatch(statement)
     if alter is None:
         return None
-    table, what = _last_part(alter["table"]), alter["what"].strip()
+    table, parts = _last_part(alter["table"]), split_list(alter["what"].strip())
+    changes = tuple(change for part in parts if (change := _change(table, part)))
+    if len(changes) < len(parts):
+        return None
+    return changes[0] if len(changes) == 1 else AlterTable(table, changes)
+
+
+def _change(table: str, what: str) -> Alteration | None:
     if match := _RENAME_COLUMN.fullmatch(what):
         return RenameColumn(table, _plain(match["old"]), _plain(match["new"]))
     if match := _RENAME_TABLE.fullmatch(what):
@@ -165,18 +206,18 @@ def _alteration(statement: str) -> Alteration | None:
     return None
 
 
-def _changed_column(table: str, what: str) -> SetDefault | DropNotNull | None:
+def _changed_column(table: str, what: str) -> SetDefault | SetNullable | None:
     if match := _SET_DEFAULT.fullmatch(what):
         return SetDefault(table, _plain(match["column"]), match["literal"].strip())
     if match := _DROP_DEFAULT.fullmatch(what):
         return SetDefault(table, _plain(match["column"]), "")
-    if match := _DROP_NOT_NULL.fullmatch(what):
-        return DropNotNull(table, _plain(match["column"]))
+    if match := _NOT_NULL.fullmatch(what):
+        return SetNullable(table, _plain(match["column"]), match["what"].upper() == "DROP")
     return None
 
 
 def _text(quoted: str) -> str:
-    return quoted.replace("''", "'")
+    return quoted[1:-1].replace("''", "'")
 
 
 def _plain(name: str) -> str:

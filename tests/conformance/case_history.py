@@ -25,7 +25,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from tests.conformance.case import Case, NotClaimed
-from tests.conformance.case_ddl import AddLabel, DropColumn, OfType, RenameLabel, read_ddl
+from tests.conformance.case_ddl import (
+    AddLabel,
+    Alteration,
+    AlterTable,
+    DropColumn,
+    OfType,
+    RenameLabel,
+    RenameType,
+    read_ddl,
+)
 from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_rows import CaseRows, RowKey
 from tests.conformance.case_tables import CaseTable
@@ -34,6 +43,7 @@ from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp, parse_decimal
 from tidegate.rows import Datum
 
 _Write: TypeAlias = dict[str, Any]
+_CLOSED: Final = frozenset({IntentOp.COMMITTED, IntentOp.ABORTED, IntentOp.ABORTED_WITH_TXN})
 #: A cursor below all writes.
 BEFORE_ALL: Final = "<start>"
 #: Members of a write that say something, by its op; what is not here would be passed over in silence.
@@ -41,10 +51,10 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "insert": frozenset({"table", "rows", "ts"}),
     "upsert": frozenset({"table", "rows", "ts"}),
     "insert_sql": frozenset({"table", "values", "columns", "ts"}),
-    "update": frozenset({"table", "key", "set", "ts"}),
+    "update": frozenset({"table", "key", "where", "set", "ts"}),
     "insert_range": frozenset({"table", "column", "from", "to", "ts"}),
     "update_pk": frozenset({"table", "from", "to", "ts"}),
-    "delete": frozenset({"table", "keys", "prev", "ts"}),
+    "delete": frozenset({"table", "keys", "key", "where", "prev", "ts"}),
     "txn": frozenset({"writes", "ts"}),
     "resolve": frozenset({"ts"}),
     "wait_resolved": frozenset({"n", "ts"}),
@@ -53,7 +63,9 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "update_intent": frozenset({"txn", "ts"}),
     "commit_intent": frozenset({"table", "key", "txn", "ts"}),
     "abort_intent": frozenset({"table", "key", "txn", "ts"}),
+    "abort_txn": frozenset({"txn", "ts"}),
     "write_value": frozenset({"table", "row", "key", "ts"}),
+    "delete_range": frozenset({"table", "ts"}),
     "closed": frozenset({"ts"}),
     "ddl": frozenset({"sql", "ts"}),
 }
@@ -91,7 +103,15 @@ class Redefine:
     table: CaseTable
 
 
-Step: TypeAlias = Commit | Intent | Close | Fault | Redefine
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """A tombstone over all rows of a table, which a log has in place of deletions."""
+
+    table_id: int
+    timestamp: Timestamp
+
+
+Step: TypeAlias = Commit | Intent | Close | Fault | Redefine | Erase
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,7 @@ class History:
     def open_intents(self) -> int:
         """Return how many intents were neither committed nor aborted."""
         ops = [step.op for step in self.steps if isinstance(step, Intent)]
-        return ops.count(IntentOp.WRITTEN) - ops.count(IntentOp.COMMITTED) - ops.count(IntentOp.ABORTED)
+        return ops.count(IntentOp.WRITTEN) - sum(op in _CLOSED for op in ops)
 
     def visible(self) -> Iterator[tuple[Timestamp, RowVersion]]:
         """Yield the committed versions, in the order in which they were written, with their timestamps."""
@@ -235,6 +255,8 @@ class _Reader:
                 return self._redefine(write)
             case "update_intent":
                 return self.rows.intents.move(str(write["txn"]), self.time(write))
+            case "abort_txn":
+                return self.rows.intents.abort(str(write["txn"]), self.time(write))
             case "wait_resolved":
                 return [Close(self.time(write)) for _ in range(int(write["n"]))]
         return [self._step(write)]
@@ -250,6 +272,8 @@ class _Reader:
                 return self._closed_intent(write)
             case "inject":
                 return self._fault(write)
+            case "delete_range":
+                return self._erase(self._only_table(write), write)
             case _:
                 timestamp = self.time(write)
                 writes = write["writes"] if op == "txn" else [write]
@@ -258,6 +282,11 @@ class _Reader:
                         raise NotClaimed("a schema change inside of a transaction is not supported yet")
                     _refuse_unknown(inner)
                 return Commit(timestamp, tuple(self._transaction(writes)), in_transaction=op == "txn")
+
+    def _erase(self, table: CaseTable, write: _Write) -> Erase:
+        rows = self.rows.committed
+        self.rows.committed = {row: values for row, values in rows.items() if row[0] != table.id}
+        return Erase(table.id, self.time(write))
 
     def _intent(self, write: _Write) -> Intent:
         table = self._only_table(write)
@@ -283,13 +312,13 @@ class _Reader:
         change = read_ddl(str(write["sql"]))
         if change is None:
             return []
-        if isinstance(change, AddLabel | RenameLabel):
+        if isinstance(change, AddLabel | RenameLabel | RenameType):
             return self._labelled(change, self.time(write))
         before = self._table(change.table)
         table = before.altered(change, self.time(write))
         committed = self.rows.committed
         rows = {row: values for row, values in committed.items() if row[0] == table.id}
-        if isinstance(change, DropColumn) and self.started and rows and self.rounded:
+        if _drops_a_column(change) and self.started and rows and self.rounded:
             raise NotClaimed(f"the backfill after {write['sql']} is not supported yet")
         del self.tables[change.table]
         self.tables[table.name] = table
@@ -341,6 +370,12 @@ class _Reader:
                 first = versions.get(row, version)
                 versions[row] = version._replace(previous=first.previous)
         return versions.values()
+
+
+def _drops_a_column(change: Alteration) -> bool:
+    if isinstance(change, AlterTable):
+        return any(map(_drops_a_column, change.changes))
+    return isinstance(change, DropColumn)
 
 
 def _refuse_unknown(write: _Write) -> None:

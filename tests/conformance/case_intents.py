@@ -30,6 +30,7 @@ class IntentOp(Enum):
     MOVED = auto()
     COMMITTED = auto()
     ABORTED = auto()
+    ABORTED_WITH_TXN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,12 @@ class OpenIntents:
             if owner == txn and key in (None, found):
                 return replace(self._open.pop((owner, found)), timestamp=timestamp, op=op)
         return _none_of(txn)[0]
+
+    def abort(self, txn: str, timestamp: Timestamp) -> list[Intent]:
+        """Take all open intents of the transaction away. Raises ``ValueError`` for none."""
+        found = [intent for (owner, _), intent in self._open.items() if owner == txn] or _none_of(txn)
+        self._open = {place: intent for place, intent in self._open.items() if place[0] != txn}
+        return [replace(each, timestamp=timestamp, op=IntentOp.ABORTED_WITH_TXN) for each in found]
 
     def has(self, key: tuple[Datum, ...]) -> bool:
         """Whether any transaction has an open intent under the key."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from tests.conformance.case_history import Close, Commit, Fault, History, Redefine
+from tests.conformance.case_history import Close, Commit, Erase, Fault, History, Redefine
 from tests.conformance.case_intents import Intent, IntentOp, RowVersion
 from tests.conformance.case_tables import CaseTable
 from tests.conformance.feed_events import txn_of
@@ -18,7 +18,9 @@ from tests.hand_log import BASE_S, HandLog, HandRange, HandTable
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ClosedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
+    AbortTxn,
     CommitIntent,
+    DeleteRange,
     Generation,
     Heartbeat,
     KeyValue,
@@ -67,6 +69,9 @@ class CaseLog:
                     self._close(step.timestamp)
                 case Redefine():
                     self._redefine(step.table)
+                case Erase(table_id, timestamp):
+                    span = self._tables[table_id].span
+                    self._ranges[table_id].apply(DeleteRange(span.start, span.end, timestamp))
                 case Fault():
                     self.faults.append(tuple(map(len, self._log.partitions)))
         self._close(end)
@@ -114,6 +119,8 @@ class CaseLog:
                 opened.apply(CommitIntent(txn_id, op.key, op.timestamp, op.value, op.prev_value))
             case IntentOp.ABORTED:
                 opened.apply(AbortIntent(txn_id))
+            case IntentOp.ABORTED_WITH_TXN:  # once for each of its intents: the first takes all away
+                opened.apply(AbortTxn(txn_id))
 
     def _transaction(self, opened: HandRange, ops: Iterable[WriteValue], txn_id: TxnId) -> None:
         commits: list[Op] = []

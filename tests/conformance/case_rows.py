@@ -28,9 +28,7 @@ class CaseRows:
         """The versions that a write makes of rows of a table. Raises ``ValueError`` for an unknown op."""
         match write["op"]:
             case "update":
-                key = table.key(write["key"])
-                changed = table.changed(self.committed[table.id, key], write["set"], rounded=self.rounded)
-                return self._moved(table, key, changed)
+                return self._updated(table, write)
             case "update_pk":
                 key = table.key(write["from"])
                 return self._moved(table, key, table.with_key(self.committed[table.id, key], write["to"]))
@@ -73,6 +71,20 @@ class CaseRows:
             case op:
                 raise ValueError(f"the cases' reader knows no op {op!r}")
 
+    def _keys(self, table: CaseTable, write: _Write) -> list[tuple[Datum, ...]]:
+        """The keys of the rows that a write names, or that its condition fits."""
+        if "where" in write:
+            rows = list(self.committed.items())
+            return [
+                key for (owner, key), row in rows if owner == table.id and table.fits(row, write["where"])
+            ]
+        return [table.key(spelled) for spelled in (write["keys"] if "keys" in write else [write["key"]])]
+
+    def _updated(self, table: CaseTable, write: _Write) -> Iterator[RowVersion]:
+        for key in self._keys(table, write):
+            changed = table.changed(self.committed[table.id, key], write["set"], rounded=self.rounded)
+            yield from self._moved(table, key, changed)
+
     def _moved(
         self, table: CaseTable, key: tuple[Datum, ...], values: tuple[Datum, ...]
     ) -> Iterator[RowVersion]:
@@ -85,8 +97,8 @@ class CaseRows:
         if write.get("prev") is not None:
             known = table.row(write["prev"], rounded=self.rounded)
             self.committed.setdefault((table.id, table.key_of(known)), known)
-        for spelled in write["keys"]:
-            yield self._remove(table, table.key(spelled))
+        for key in self._keys(table, write):
+            yield self._remove(table, key)
 
     def _remove(self, table: CaseTable, key: tuple[Datum, ...]) -> RowVersion:
         return RowVersion(table.id, key, None, self.committed.pop((table.id, key), None))

@@ -20,19 +20,23 @@ from tests.conformance.case_ddl import (
     AddColumn,
     AddLabel,
     Alteration,
+    AlterTable,
     DropColumn,
-    DropNotNull,
     OfType,
     RenameColumn,
     RenameLabel,
     RenameTable,
+    RenameType,
     SetDefault,
+    SetNullable,
 )
 from tests.conformance.enum_types import (
     created_types,
     has_label,
+    has_type,
     with_label,
     with_renamed_label,
+    with_type_name,
     written_labels,
 )
 from tests.conformance.sql_literals import sql_literal
@@ -40,6 +44,10 @@ from tidegate.hlc import Timestamp
 from tidegate.rows import Column, Datum, Family, KeyPart, SqlType, TableDescriptor, parse_sql_type
 
 _HIDDEN: Final = " (hidden)"
+#: The key of a table that declares none.
+_ROWID: Final = f"rowid{_HIDDEN}"
+_AND: Final = re.compile(r"\s+AND\s+", re.IGNORECASE)
+_EQUALS: Final = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?P<literal>.+?)\s*")
 #: Below whatever time a case gives to its writes.
 _BEGINNING: Final = Timestamp(0, 1)
 
@@ -70,7 +78,7 @@ class CaseTable:
     def of(cls, table: Mapping[str, Any], labels: EnumLabels, table_id: int) -> CaseTable:
         """The table as the case declares it."""
         declared = [declare(column, labels) for column in table["columns"]]
-        keys = [str(name) for name in table["pk"]]
+        keys = [str(name) for name in table.get("pk") or [_ROWID]]
         hidden = [name.removesuffix(_HIDDEN) for name in keys if name.endswith(_HIDDEN)]
         declared += [DeclaredColumn(name, parse_sql_type("INT"), nullable=False) for name in hidden]
         shared = _Shared(labels, count(1_000_001), count(len(declared) + 1))
@@ -94,16 +102,23 @@ class CaseTable:
                 descriptor, declared = self._dropped(descriptor, change.name)
             case SetDefault():
                 declared = self._with(change.name, default=change.literal)
-            case DropNotNull():
-                declared = self._with(change.name, nullable=True)
+            case SetNullable():
+                declared = self._with(change.name, nullable=change.nullable)
                 columns = list(descriptor.columns)
                 at = self._position(change.name)
-                columns[at] = replace(columns[at], nullable=True)
+                columns[at] = replace(columns[at], nullable=change.nullable)
                 descriptor = replace(descriptor, columns=tuple(columns))
+            case AlterTable():
+                table = self
+                for each in change.changes:
+                    table = table.altered(each, modified)
+                descriptor, declared = replace(table.descriptor, version=descriptor.version), table._declared
         return CaseTable(descriptor, declared, self._shared)
 
     def is_changed_by(self, change: OfType) -> bool:
         """Whether a column is of the enum type, and lacks the label that is added, or has the one renamed."""
+        if isinstance(change, RenameType):
+            return any(has_type(column.type, change.type_name) for column in self._declared)
         found = [has_label(column.type, change.type_name, change.label) for column in self._declared]
         return isinstance(change, RenameLabel) in found
 
@@ -120,7 +135,7 @@ class CaseTable:
 
     def relabelled_row(self, change: OfType, row: Sequence[Datum]) -> tuple[Datum, ...]:
         """A row of this version with the new label where it had the old one."""
-        if isinstance(change, AddLabel):
+        if not isinstance(change, RenameLabel):
             return tuple(row)
         return tuple(
             datum if has_label(column.type, change.type_name, change.new) is None else _renamed(datum, change)
@@ -192,6 +207,24 @@ class CaseTable:
         kept = dict(zip(names, row, strict=True))
         new = {name: column_datum(types[name], value, rounded=rounded) for name, value in assigned.items()}
         return self._whole(kept | new)
+
+    def fits(self, row: Sequence[Datum], where: Mapping[str, Any] | str) -> bool:
+        """Whether a row has these datums, given by name or as ``a = 1 AND b = 'x'``."""
+        datums = dict(zip((column.name for column in self._columns), row, strict=True))
+        return all(datums[name] == datum for name, datum in self._wanted(where))
+
+    def _wanted(self, where: Mapping[str, Any] | str) -> Iterator[tuple[str, Datum]]:
+        types = {column.name: column.type for column in self._columns}
+        if not isinstance(where, str):
+            yield from (
+                (name, column_datum(types[name], value, rounded=True)) for name, value in where.items()
+            )
+            return
+        for condition in _AND.split(where):
+            match = _EQUALS.fullmatch(condition)
+            if match is None or match["name"] not in types:
+                raise ValueError(f"the cases' reader knows no condition {condition!r}")
+            yield match["name"], sql_literal(types[match["name"]], match["literal"])
 
     def with_key(self, row: Sequence[Datum], spelled: Any) -> tuple[Datum, ...]:
         """The row under another primary key."""
@@ -288,8 +321,10 @@ class CaseTable:
 
 
 def _labelled(sql_type: SqlType, change: OfType) -> SqlType:
+    if isinstance(change, RenameType):
+        return with_type_name(sql_type, change.type_name, change.new)
     if isinstance(change, AddLabel):
-        return with_label(sql_type, change.type_name, change.label)
+        return with_label(sql_type, change.type_name, change.label, before=change.before, after=change.after)
     return with_renamed_label(sql_type, change.type_name, change.label, change.new)
 
 

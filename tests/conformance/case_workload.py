@@ -6,6 +6,7 @@ name. The source closes timestamps between them. Now and then the input fails on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -15,6 +16,8 @@ from tests.conformance.case import Case, NotClaimed
 _Write: TypeAlias = dict[str, Any]
 
 _MEMBERS: Final = frozenset({"op", "note", "kind", "partitions", "ts"})
+#: Options that say where a feed starts.
+_OF_STARTS: Final = frozenset({"cursor", "initial_scan", "initial_scan_only", "no_initial_scan", "ts"})
 _WRITES: Final = 60
 _KEYS: Final = range(1, 7)
 _CLOSE: Final[_Write] = {"op": "resolve"}
@@ -39,19 +42,27 @@ def expanded(case: Case) -> Iterator[_Write]:
 def workload_options(case: Case) -> Mapping[str, Any]:
     """Return what a workload says of its feed, as options of the case: how many partitions its topics have.
 
-    If nothing is written before the feed, it begins without a scan. A scan would find nothing. Its answer
-    would come last in a run, and so would all markers.
+    If nothing is written before the feed, it begins without a scan, and so does one whose markers are
+    described in words. A scan would find nothing. Its answer would come last in a run, and so would all
+    markers.
     """
     writes = case.get("writes", ())
     workloads = [write for write in writes if write["op"] == "workload"]
-    if not workloads:
-        return {}
-    options = {} if "partitions" not in workloads[0] else {"partitions": workloads[0]["partitions"]}
-    return options | ({"initial_scan": "no"} if writes[0]["op"] == "start_feed" else {})
+    options = {name: write[name] for write in workloads[:1] for name in ("partitions",) if name in write}
+    if not writes or writes[0]["op"] != "start_feed" or not (workloads or _describes_markers(case)):
+        return options
+    return options | {"initial_scan": "no"}
+
+
+def _describes_markers(case: Case) -> bool:
+    words = case.get("expect", {}).get("resolved")
+    starts = [write for write in case["writes"] if write["op"] == "start_feed"]
+    said = case.get("options", {}).keys() | {name for start in starts for name in start}
+    return isinstance(words, str) and not words.startswith("{") and not said & _OF_STARTS
 
 
 def _workload(case: Case, kind: str) -> Iterator[_Write]:
-    make = _KINDS.get(kind)
+    make = next((make for words, make in _KINDS.items() if re.fullmatch(words, kind, re.IGNORECASE)), None)
     if make is None:
         raise ValueError(f"the cases' reader knows no workload {kind!r}")
     random = Random(str(case.get("id")))
@@ -110,8 +121,6 @@ def _transfers(rows: _Rows, random: Random) -> Iterable[_Write]:
 
 #: By what a case says of its workload; nothing is said of any that will do.
 _KINDS: Final[Mapping[str, Callable[[_Rows, Random], Iterable[_Write]]]] = {
-    "": _random_writes,
-    "random": _random_writes,
-    "random insert/update/delete": _random_writes,
-    "transfers between two rows": _transfers,
+    r"(?:random(?:\b.*)?)?": _random_writes,
+    r"(?:.*\b)?transfers?(?:\b.*)?": _transfers,
 }

@@ -26,7 +26,7 @@ from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag
 
 
 def _value_datum(case: Case) -> Form:
-    sql_type = type_of(case.get("sql_type", "INT"))
+    sql_type = type_of(str(case.get("sql_type") or case.get("type", "INT")))
     codec = value_codec(sql_type)
     delta = int(case.get("column_id_delta", 0))
 
@@ -102,7 +102,8 @@ def _mantissa(case: Case) -> Form:
 def _mvcc_key_in(case: Case) -> MvccKey:
     value = case["value"]
     timestamp = Timestamp(int(value["wall"]), int(value["logical"]))
-    return MvccKey(bytes.fromhex(value["key_hex"]), timestamp, bool(value.get("synthetic", False)))
+    key = bytes.fromhex(value["key_hex"]) if "key_hex" in value else str(value["key"]).encode()
+    return MvccKey(key, timestamp, bool(value.get("synthetic", False)))
 
 
 def _check_prefix_end(case: Case) -> str | None:

@@ -80,15 +80,39 @@ def has_label(sql_type: SqlType, name: str, label: str) -> bool | None:
     return label in [member.label for member in enum.members]
 
 
-def with_label(sql_type: SqlType, name: str, label: str) -> SqlType:
-    """The type with the label behind the others, if it is the one of that name and has it not."""
+def has_type(sql_type: SqlType, name: str) -> bool:
+    """Whether it is the enum type of that name, or an array of it."""
+    return has_label(sql_type, name, "") is not None
+
+
+def with_label(sql_type: SqlType, name: str, label: str, *, before: str = "", after: str = "") -> SqlType:
+    """The type with the label behind the others, or beside one of them, if it is the one of that name and has
+    it not.
+
+    Raises ``ValueError`` for a neighbour that the type has not.
+    """
     if has_label(sql_type, name, label) is not False:
         return sql_type
     if sql_type.element is not None:
-        return replace(sql_type, element=with_label(sql_type.element, name, label))
-    last = int.from_bytes(sql_type.members[-1].physical, "big")
-    added = EnumMember(((last + _PHYSICAL_END) // 2).to_bytes(2, "big"), label)
-    return replace(sql_type, members=(*sql_type.members, added))
+        return replace(
+            sql_type, element=with_label(sql_type.element, name, label, before=before, after=after)
+        )
+    labels = [member.label for member in sql_type.members]
+    if (neighbour := before or after) and neighbour not in labels:
+        raise ValueError(f"type {name} has no label {neighbour}")
+    at = labels.index(before) if before else labels.index(after) + 1 if after else len(labels)
+    ends = [0, *(int.from_bytes(member.physical, "big") for member in sql_type.members), _PHYSICAL_END]
+    added = EnumMember(((ends[at] + ends[at + 1]) // 2).to_bytes(2, "big"), label)
+    return replace(sql_type, members=(*sql_type.members[:at], added, *sql_type.members[at:]))
+
+
+def with_type_name(sql_type: SqlType, name: str, new: str) -> SqlType:
+    """The enum type of that name under a new one, and arrays of it."""
+    if not has_type(sql_type, name):
+        return sql_type
+    if sql_type.element is not None:
+        return replace(sql_type, element=with_type_name(sql_type.element, name, new))
+    return replace(sql_type, name=new)
 
 
 def with_renamed_label(sql_type: SqlType, name: str, old: str, new: str) -> SqlType:

@@ -37,11 +37,13 @@ def unmet(case: Case, outcome: Outcome) -> str | None:
     expect, run = case["expect"], outcome.run
     if unknown := expect.keys() - _EXPECTATIONS.keys() - _REMARKS - OF_RECORDS - _OF_REFUSALS:
         return f"the runner cannot check what a case expects by {', '.join(sorted(unknown))}"
-    if expect.get("state", "failed") not in ("failed", "succeeded"):
+    if expect.get("state", "failed") not in ("failed", "succeeded", "running"):
         return f"the runner cannot check what a case expects by state {expect['state']}"
     asked = [check for name, check in _EXPECTATIONS.items() if name in expect]
     if expect.get("state") == "succeeded":
         asked.append(_succeeded)
+    elif expect.get("state") == "running":  # which a feed is by itself, so there has to be more
+        asked += [_goes_on] if asked else []
     elif expect.keys() & _OF_REFUSALS:
         failure = _unmet_refusal(expect, outcome)
         return failure or (None if run is None else _first(check(case, run) for check in asked))
@@ -80,6 +82,10 @@ def _succeeded(_: Case, run: FeedRun) -> str | None:
     return None if run.succeeded else "expected a feed that succeeds, and it goes on"
 
 
+def _goes_on(_: Case, run: FeedRun) -> str | None:
+    return "expected a feed that goes on, and it has succeeded" if run.succeeded else None
+
+
 def _metric(case: Case, run: FeedRun) -> str | None:
     """Retries and failures as the run had them; a worker's metrics are tested where the worker is."""
     found = {"error_retries": run.retries, "failures": len(run.failures)}
@@ -96,7 +102,7 @@ def _metric(case: Case, run: FeedRun) -> str | None:
 #: Members that say that a statement is refused, or that the feed fails.
 _OF_REFUSALS: Final = frozenset({"error", "error_regex", "state"})
 #: Members that say something to people, or to the check of another member.
-_REMARKS: Final = frozenset({"text_form", "note", "provenance", "example", "per"})
+_REMARKS: Final = frozenset({"text_form", "note", "notes", "comment", "provenance", "example", "per"})
 _EXPECTATIONS: Final[Mapping[str, _Expectation]] = {
     "records": expected_records.records,
     "exactly_for": expected_records.exactly_for,
@@ -113,10 +119,13 @@ _EXPECTATIONS: Final[Mapping[str, _Expectation]] = {
     "headers": expected_records.headers,
     "invariant": expected_invariants.invariant,
     "values": expected_records.values,
+    "lines": expected_records.lines,
+    "keys": expected_presence.keys,
     "each_feed": _each_feed,
     "metric": _metric,
     "resolved": expected_markers.resolved,
     "resolved_shape": expected_markers.resolved_shape,
+    "resolved_regex": expected_markers.resolved_regex,
     "avro_json": expected_schemas.avro_json,
     "field_type": expected_schemas.field_type,
     "value_row_schema": expected_schemas.value_row_schema,

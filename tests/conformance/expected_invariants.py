@@ -136,6 +136,15 @@ def _no_marker_is_zero(_: _Truth, output: FeedOutput) -> str | None:
     return f"the marker {zero[0]} is zero" if zero else _without_markers(output, least=1)
 
 
+def _markers_stand_everywhere(_: _Truth, output: FeedOutput) -> str | None:
+    """Each marker stands on each partition of each topic."""
+    everywhere = {text for texts in output.markers.values() for text in texts}
+    for place, texts in output.markers.items():
+        if lacking := everywhere - set(texts):
+            return f"{_named(place)} lacks the marker {min(lacking)}"
+    return _without_markers(output, least=1)
+
+
 def _first_seen_rows_rise(_: _Truth, output: FeedOutput) -> str | None:
     last: dict[str, Timestamp] = {}
     seen: set[tuple[str, Timestamp]] = set()
@@ -172,14 +181,19 @@ _INVARIANTS: Final[Mapping[str, Callable[[_Truth, FeedOutput], str | None]]] = {
     "before == row at updated.prev(); after == row at updated": _rows_before_and_after,
 }
 #: Those of a feed that may have no rows.
-_OF_MARKERS_ALONE: Final = (_markers_never_fall, _no_marker_is_zero)
+_OF_MARKERS_ALONE: Final = (_markers_never_fall, _no_marker_is_zero, _markers_stand_everywhere)
 _RISES: Final = (
     r"(?:never (?:falls|decreases|regresses|goes back)|monotonic\w*|non-?decreasing|ascend\w*|increas\w*)"
 )
+_ZERO: Final = r"(?:zero|0(?:\.0+)?)"
+_EACH: Final = r"(?:every|each|all) partitions?"
 #: Invariants that each case tells in its own words.
 _IN_WORDS: Final[Mapping[str, Callable[[_Truth, FeedOutput], str | None]]] = {
     rf"(?:(?:every|each|the) )?resolved\b.*\b{_RISES}\b.*": _markers_never_fall,
-    r"no\b.*\bresolved\b.*\bzero\b.*|.*\bresolved\b.*\b(?:never|not)\b.*\bzero\b.*": _no_marker_is_zero,
+    rf"no\b.*\bresolved\b.*\b{_ZERO}\b.*": _no_marker_is_zero,
+    rf".*\bresolved\b.*\b(?:never|not)\b.*\b{_ZERO}\b.*": _no_marker_is_zero,
+    rf"{_EACH}\b.*\b(?:gets?|has|have|receives?)\b.*\bresolved\b.*": _markers_stand_everywhere,
+    rf"(?:every|each) resolved\b.*\b(?:on|to|in) {_EACH}\b.*": _markers_stand_everywhere,
     rf".*\bkey\b.*\bupdated\b.*\b{_RISES}\b.*|.*\bupdated\b.*\b{_RISES}\b.*\bkey\b.*": _first_seen_rows_rise,
     r".*\bkey\b.*\b(?:same|one) partition\b.*": _each_key_has_one_partition,
 }

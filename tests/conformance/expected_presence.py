@@ -23,11 +23,25 @@ def absent(case: Case, run: FeedRun) -> str | None:
 def absent_keys(case: Case, run: FeedRun) -> str | None:
     """Check that no record has one of these keys, on the topic that stands before it or on any."""
     for key in _listed(case["expect"]["absent_keys"]):
-        text = key if isinstance(key, str) else json.dumps(key, ensure_ascii=False)
+        text = _key_text(key)
         line = next((line for line in _rows(run) if text in (line.key, f"{line.topic}: {line.key}")), None)
         if line is not None:
             return f"expected no record with the key {text}, wrote {line.text}"
     return None
+
+
+def keys(case: Case, run: FeedRun) -> str | None:
+    """These keys and no others were written, whatever was written under them."""
+    wanted = {_key_text(key) for key in _listed(case["expect"]["keys"])}
+    for output in run.outputs:
+        found = {line.key for line in output.rows}
+        if found != wanted:
+            return f"expected the keys {sorted(wanted)}, wrote {sorted(found)}"
+    return None
+
+
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(key, ensure_ascii=False)
 
 
 def count_distinct_keys(case: Case, run: FeedRun) -> str | None:

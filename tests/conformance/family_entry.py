@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.conformance.table_text import TableText
 from tidegate.errors import EncodingError
-from tidegate.rows import Family
+from tidegate.rows import Family, Kind
 from tidegate.rows.index_key import IndexKeyCodec
 from tidegate.rows.keyside.datums import key_codec
 from tidegate.rows.row_layout import RowLayout
@@ -22,11 +22,19 @@ from tidegate.rows.valueside.tuples import TupleCodec
 _TUPLE: Final = bytes((ValueTag.TUPLE,))
 
 
+def has_collated_key(table: TableText) -> bool:
+    """Whether a column of the primary key is a collated string, whose key no one here can write."""
+    return any(
+        table.column(part.column_id).type.kind is Kind.COLLATED_STRING
+        for part in table.descriptor.primary_key
+    )
+
+
 class FamilyEntryCodec:
     """Reads and writes the entries of a table's families; datums go by column name."""
 
     def __init__(self, table: TableText) -> None:
-        self._table = table
+        self.table = table
         descriptor = table.descriptor
         self._layout = RowLayout(descriptor)
         codecs = [
@@ -49,7 +57,7 @@ class FamilyEntryCodec:
         for slot, datum in zip(self._layout.key_slots, datums, strict=True):
             slots[slot] = datum
         self._read_value(family, slots, unseal(key, value))
-        names = {self._table.column(column_id).name for column_id in family.column_ids}
+        names = {self.table.column(column_id).name for column_id in family.column_ids}
         names |= {column.name for column in self._layout.key_columns}
         entry = zip(self._layout.columns, slots, strict=True)
         return family.id, {column.name: datum for column, datum in entry if column.name in names}
@@ -63,7 +71,7 @@ class FamilyEntryCodec:
         """The value that goes with ``key``."""
         family = self._family(family_id)
         if family.default_column_id:
-            column = self._table.column(family.default_column_id)
+            column = self.table.column(family.default_column_id)
             codec = bare_codec(column.type)
             return seal(key, bytes((codec.tag,)) + codec.encode(datums[column.name]))
         slots = [datums.get(column.name) for column in self._layout.columns]
@@ -74,14 +82,14 @@ class FamilyEntryCodec:
         if body[0] == ValueTag.TUPLE:
             self._tuple.read_into(slots, body, 1)
             return
-        column = self._table.column(family.default_column_id)
+        column = self.table.column(family.default_column_id)
         codec = bare_codec(column.type)
         if body[0] != codec.tag:
             raise EncodingError(f"the value has tag {body[0]}, its column {column.name} {int(codec.tag)}")
         slots[self._layout.columns.index(column)] = codec.decode(body[1:])
 
     def _family(self, family_id: int) -> Family:
-        for family in self._table.descriptor.families:
+        for family in self.table.descriptor.families:
             if family.id == family_id:
                 return family
         raise EncodingError(f"the table has no family {family_id}")

@@ -122,7 +122,7 @@ def _write_intent(fields: Fields) -> Op:
 
 
 def _delete_range(fields: Fields) -> Op:
-    keys = fields["span"] if "span" in fields else [fields["key"], fields["end_key"]]
+    keys = fields.get("span") or [fields[name] for name in ("start_key", "key", "end_key") if name in fields]
     return DeleteRange(*span_of(keys), at(fields["ts"]))
 
 
@@ -150,6 +150,8 @@ def event_of(fields: Fields) -> FeedEvent:
             return CheckpointEvent(span_of(fields["span"]), ResolvedTimestamp(at(fields["resolved"])))
         case "delete_range":
             return DeleteRangeEvent(span_of(fields["span"]), at(fields["ts"]))
+        case "sst":
+            return SSTableEvent(span_of(fields["span"]), at(fields["ts"]), _bytes(fields.get("data")) or b"")
     raise ValueError(f"unknown event {fields['type']}")
 
 

@@ -13,7 +13,9 @@ from tidegate.rows.take import Decode, Encode
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Equality in which NaN equals itself."""
+    """Equality in which NaN equals itself, in arrays too."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
     return bool(one == other) or (one != one and other != other)
 
 

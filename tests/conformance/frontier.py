@@ -16,6 +16,9 @@ def check_frontier(case: Case) -> str | None:
     setup = case["setup"]
     try:
         frontier = SpanFrontier((_span(keys) for keys in setup["spans"]), Timestamp(*setup["start"]))
+        for start, end, *at in setup["spans"]:
+            if at:  # a span may have a time of its own
+                frontier.forward(_span([start, end]), Timestamp(*at[0]))
     except ValueError as error:
         return None if _error_class(error) == setup.get("error") else f"setup: {error}"
     for number, step in enumerate(case["steps"]):
@@ -46,9 +49,11 @@ def _run(frontier: SpanFrontier, step: Step) -> dict[str, Any]:
         case "forward":
             return {"advanced": frontier.forward(_span(step["span"]), Timestamp(*step["ts"]))}
         case "add_spans":
-            frontier.add(_span(step["span"]), Timestamp(*step["ts"]))
+            for keys in step["spans"] if "spans" in step else [step["span"]]:
+                frontier.add(_span(keys), Timestamp(*step["ts"]))
         case "span_entries":
             window = _span(step["span"])
+            window.validate()
             parts = ((entry.intersect(window), at) for entry, at in frontier.entries())
             return {"entries": [_entry(part, at) for part, at in parts if part is not None]}
         case "peek":

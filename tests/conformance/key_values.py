@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.conformance.case import Case, Check
-from tests.conformance.family_entry import FamilyEntryCodec
+from tests.conformance.family_entry import FamilyEntryCodec, has_collated_key
 from tests.conformance.form import same_scale
 from tests.conformance.index_entry import IndexEntryCodec
 from tests.conformance.literals import datum_of
+from tests.conformance.stored_pairs import as_written
 from tests.conformance.table_text import TableText, parse_last_table, parse_table
 from tidegate.errors import EncodingError, RowError
 from tidegate.rows import Kind, TableCodec, table_id_of
@@ -21,6 +22,15 @@ from tidegate.rows.valueside.tuples import TupleCodec
 
 
 def _check_primary(case: Case) -> str | None:
+    return _primary_difference(case, written=True)
+
+
+def _check_primary_read(case: Case) -> str | None:
+    """A pair that is read, and that nobody writes any more."""
+    return _primary_difference(case, written=False)
+
+
+def _primary_difference(case: Case, *, written: bool) -> str | None:
     if "/#/" in pretty_key(bytes.fromhex(case["key_hex"])):
         return _check_interleaved(case)
     key, value, table = _parts(case)
@@ -33,9 +43,17 @@ def _check_primary(case: Case) -> str | None:
     failure = _difference(expected, entry) or _pretty_difference(case, key)
     if failure is not None:
         return failure
-    written_key = key if _has_collated_key(table) else codec.encode_key(family_id, expected)
-    written = written_key, codec.encode_value(key, family_id, expected)
-    return _written_difference(written, (key, value)) or _row_difference(table, key, value, expected)
+    stored = as_written(table, key, value)
+    return (_encoded_difference(codec, family_id, expected, stored) if written else None) or _row_difference(
+        (key, value), table, expected, stored if written else None
+    )
+
+
+def _encoded_difference(
+    codec: FamilyEntryCodec, family_id: int, expected: dict[str, Any], stored: tuple[bytes, bytes]
+) -> str | None:
+    key = stored[0] if has_collated_key(codec.table) else codec.encode_key(family_id, expected)
+    return _written_difference((key, codec.encode_value(stored[0], family_id, expected)), stored)
 
 
 def _check_secondary(case: Case) -> str | None:
@@ -109,18 +127,23 @@ def _written_difference(written: tuple[bytes, bytes], stored: tuple[bytes, bytes
     return None
 
 
-def _row_difference(table: TableText, key: bytes, value: bytes, expected: dict[str, Any]) -> str | None:
-    """The same pair through `TableCodec`, where it serves the table."""
+def _row_difference(
+    pair: tuple[bytes, bytes],
+    table: TableText,
+    expected: dict[str, Any],
+    stored: tuple[bytes, bytes] | None,
+) -> str | None:
+    """The same pair through `TableCodec`, where it serves the table; ``stored`` is what it writes."""
     if len(table.descriptor.families) > 1:
         return None
     codec = TableCodec(table.descriptor)
-    row = codec.decode(key, value)
+    row = codec.decode(*pair)
     if row is None or row.values is None:
         return "no row was decoded"
     names = [column.name for column in table.descriptor.columns]
     failure = _difference(expected, dict(zip(names, row.values, strict=True)))
-    if failure is None and not _has_collated_key(table):
-        failure = _written_difference(codec.encode(expected), (key, value))
+    if failure is None and stored is not None and not has_collated_key(table):
+        failure = _written_difference(codec.encode(expected), stored)
     return failure
 
 
@@ -157,16 +180,10 @@ def _is_collated(table: TableText) -> bool:
     return any(column.type.kind is Kind.COLLATED_STRING for column in table.descriptor.columns)
 
 
-def _has_collated_key(table: TableText) -> bool:
-    return any(
-        table.column(part.column_id).type.kind is Kind.COLLATED_STRING
-        for part in table.descriptor.primary_key
-    )
-
-
 CHECKS: Final[dict[str, Check]] = {
     "kv.primary": _check_primary,
     "kv.secondary": _check_secondary,
+    "kv.primary.decode_only": _check_primary_read,
     "error.kv.primary": _refused,
     "error.kv.secondary": _refused,
 }

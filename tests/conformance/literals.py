@@ -11,7 +11,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from tests.conformance.case import Case
+from tests.conformance.case import Case, MinusZero
+from tests.conformance.interval_literals import interval_of as interval_text_of
 from tests.conformance.search_literals import tsquery_of, tsvector_of
 from tests.conformance.shape_literals import box_of, geography_of, geometry_of
 from tidegate.hlc import NANOS_PER_SECOND
@@ -76,6 +77,8 @@ def json_of(value: Any) -> JsonValue:
         return [json_of(element) for element in value]
     if isinstance(value, dict):
         return {name: json_of(member) for name, member in value.items()}
+    if isinstance(value, MinusZero):
+        return Decimal("-0")
     if isinstance(value, int) and not isinstance(value, bool):
         return Decimal(value)
     assert value is None or isinstance(value, bool | Decimal | str)
@@ -95,7 +98,9 @@ def nanos_of(value: Any) -> int:
 
 
 def interval_of(value: Any) -> Interval:
-    """An interval out of its three parts."""
+    """An interval out of its three parts, or of SQL's text."""
+    if isinstance(value, str):
+        return interval_text_of(value)
     return Interval(int(value.get("months", 0)), int(value.get("days", 0)), int(value.get("nanos", 0)))
 
 

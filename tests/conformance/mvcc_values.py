@@ -26,6 +26,11 @@ _TYPES: Final = {
 }
 
 
+_LOCAL_TIMES: Final = frozenset({"local_ts_wall", "local_ts_logical"})
+#: Fields 3 to 5, in their order.
+_HEADER_NUMBERS: Final = {"omit_in_rangefeeds": b"\x18", "import_epoch": b"\x20", "origin_id": b"\x28"}
+
+
 class _Stored(NamedTuple):
     header: bytes | None
     tag: ValueTag | None  # None: a tombstone
@@ -42,11 +47,20 @@ def _read(case: Case) -> _Stored:
 
 
 def _header(header: dict[str, Any]) -> bytes:
-    """The protobuf header: field 1 is a timestamp, whose fields are wall time and logical."""
+    """The protobuf header: field 1 is a timestamp of wall time and logical; the others are numbers.
+
+    Raises ``ValueError`` for a member that it has no field for.
+    """
+    if unknown := header.keys() - _HEADER_NUMBERS.keys() - _LOCAL_TIMES:
+        raise ValueError(f"the cases' reader knows no field {min(unknown)} of a value's header")
     wall, logical = int(header.get("local_ts_wall", 0)), int(header.get("local_ts_logical", 0))
     timestamp = b"\x08" + encode_uvarint(wall) if wall else b""
     timestamp += b"\x10" + encode_uvarint(logical) if logical else b""
-    return b"\x0a" + encode_uvarint(len(timestamp)) + timestamp
+    local = b"\x0a" + encode_uvarint(len(timestamp)) + timestamp if header.keys() & _LOCAL_TIMES else b""
+    numbers = (
+        tag + encode_uvarint(int(header[name])) for name, tag in _HEADER_NUMBERS.items() if header.get(name)
+    )
+    return local + b"".join(numbers)
 
 
 def _encode(stored: _Stored) -> bytes:

@@ -66,6 +66,12 @@ _LIFECYCLE: Final = {
     "command_without_logical_ops": EndReason.LOGICAL_OPS_MISSING,
 }
 
+#: CockroachDB's names of the counters.
+_METRICS: Final = {
+    "budget_allocation_failed": "budget_exhausted",
+    "RangeFeedBudgetExhausted": "budget_exhausted",
+}
+
 
 def check_processor(case: Case) -> str | None:
     """Return what went wrong in the case, or ``None``."""
@@ -115,7 +121,7 @@ class _Run:
     # ---- the log ----
 
     def ops(self, step: Step) -> str | None:
-        return self._offer(step, lambda: self._feed.offer_ops([op_of(op) for op in step["ops"]]))
+        return self._offer(step, lambda: self._feed.offer_ops([op_of(op) for op in step["ops"] or ()]))
 
     def closed(self, step: Step) -> str | None:
         return self._offer(step, lambda: self._feed.offer_closed(ClosedTimestamp(at(step["ts"]))))
@@ -162,7 +168,8 @@ class _Run:
         return None if self._feed.initialise(intents) else "the range's feeds are over"
 
     def init_scan_emits(self, step: Step) -> str | None:
-        found = intents_in(self._feed.span, map(_lock, filter(_is_lock, step["data"])))
+        in_key_order = sorted(map(_lock, filter(_is_lock, step["data"])), key=lambda lock: lock.key)
+        found = intents_in(self._feed.span, in_key_order)
         seen = [*map(op_text, found), {"type": "init"}]
         return _difference("ops", step["expect"], seen)
 
@@ -362,7 +369,9 @@ class _Run:
         return _difference("used bytes", step["used"], self._budget.used_bytes)
 
     def expect_metric(self, step: Step) -> str | None:
-        return _difference(step["name"], step["value"], getattr(self._feed.counters, step["name"]))
+        name = str(step["name"]).removeprefix("kv.rangefeed.")
+        count = getattr(self._feed.counters, _METRICS.get(name, name), None)
+        return f"no metric {name}" if count is None else _difference(name, step["value"], count)
 
 
 _ACTIONS: Final[dict[str, Callable[[_Run, Step], str | None]]] = {
@@ -383,7 +392,13 @@ def _range_feed(setup: dict[str, Any]) -> RangeFeed:
     )
     limit = setup.get("budget_bytes")
     budget = None if limit is None else MemoryBudget(None if limit == "unlimited" else limit)
-    return RangeFeed(span_of(setup["span"]), resolver=resolver, config=config, budget=budget)
+    return RangeFeed(
+        span_of(setup["span"]),
+        resolver=resolver,
+        config=config,
+        budget=budget,
+        gc_threshold=at(setup.get("gc_threshold")),
+    )
 
 
 def _feed_capacity(setup: dict[str, Any]) -> int:

@@ -12,7 +12,7 @@ from tests.conformance.interval_literals import interval_of
 from tests.conformance.literals import datum_of
 from tests.conformance.quoted_literals import array_items, bytea, split_list, unquoted
 from tests.conformance.time_literals import days_of, time_of, timestamp_of, timetz_of
-from tidegate.rows import Datum, Kind, SqlType
+from tidegate.rows import Datum, Kind, SqlType, TimeTz
 
 _VALUES: Final = re.compile(r"\s*VALUES\b", re.IGNORECASE)
 _ARRAY: Final = re.compile(r"ARRAY\s*\[(?P<items>.*)\]", re.IGNORECASE | re.DOTALL)
@@ -25,6 +25,10 @@ _BOOLS: Final = {
 }
 #: Kinds whose literals have quotes, so that no expression is taken for a text.
 _QUOTED_KINDS: Final = frozenset({Kind.STRING, Kind.COLLATED_STRING, Kind.ENUM, Kind.BYTES})
+#: Digits of a fraction in microseconds.
+_MICROS: Final = 6
+#: The units of a time's datum in a microsecond.
+_PER_MICRO: Final[Mapping[Kind, int]] = {Kind.TIME: 1, Kind.TIMESTAMP: 1000, Kind.TIMESTAMPTZ: 1000}
 #: Wider than any DECIMAL of a case.
 _EXACT: Final = Context(prec=2000)
 
@@ -70,12 +74,26 @@ def text_datum(sql_type: SqlType, text: str, *, rounded: bool = True) -> Datum:
 
 
 def stored(sql_type: SqlType, datum: Datum) -> Datum:
-    """The datum as a column of that type keeps it: a decimal is rounded to its scale."""
-    if not isinstance(datum, Decimal) or sql_type.kind is not Kind.DECIMAL:
+    """The datum as a column of that type keeps it: a decimal has its scale, and a time its precision.
+
+    A precision of 0 is not told from none at all: the types here have one number for both.
+    """
+    if isinstance(datum, Decimal) and sql_type.kind is Kind.DECIMAL:
+        if not sql_type.width or not datum.is_finite():
+            return datum
+        return datum.quantize(Decimal(1).scaleb(-sql_type.scale), rounding=ROUND_HALF_UP, context=_EXACT)
+    if not 0 < sql_type.width < _MICROS:
         return datum
-    if not sql_type.width or not datum.is_finite():
-        return datum
-    return datum.quantize(Decimal(1).scaleb(-sql_type.scale), rounding=ROUND_HALF_UP, context=_EXACT)
+    unit = 10 ** (_MICROS - sql_type.width)
+    if isinstance(datum, TimeTz):
+        return datum._replace(micros=_nearest(datum.micros, unit))
+    if isinstance(datum, int) and sql_type.kind in _PER_MICRO:
+        return _nearest(datum, unit * _PER_MICRO[sql_type.kind])
+    return datum
+
+
+def _nearest(number: int, unit: int) -> int:
+    return (2 * number + unit) // (2 * unit) * unit
 
 
 def _without_casts(text: str) -> str:

@@ -50,15 +50,15 @@ def check_resume(case: Case) -> str | None:
 
 def check_cohort(case: Case) -> str | None:
     """Return what went wrong in the case, or ``None``."""
-    cohort = Cohort(case["members"])
-    releases = []
-    for member, kind, *rest in case["input"]:
-        if kind == "progress":
-            release = cohort.progress(member, Frontier(at(rest[0])))
-            releases += [] if release is None else [_joint(release)]
-        else:
-            time, diff, *values = rest
-            cohort.data(member, Update(at(time), diff, tuple(values)))
+    releases: list[dict[str, Any]] = []
+    codes = None
+    try:
+        _feed_cohort(case, releases)
+    except SubscribeError as error:
+        codes = _codes(error)
+    wanted_error = case.get("expect_error")
+    if wanted_error not in (codes or ()) and (wanted_error is not None or codes):
+        return f"expected the error {wanted_error}, got {codes}"
     expected = case["expect"]
     only = case.get("expect_contains_only")
     if only:
@@ -68,10 +68,26 @@ def check_cohort(case: Case) -> str | None:
     return None if seen == expected else f"expected {expected}, got {seen}"
 
 
+def _feed_cohort(case: Case, releases: list[dict[str, Any]]) -> None:
+    cohort = Cohort(case["members"])
+    for member, kind, *rest in case["input"]:
+        if kind == "progress":
+            release = cohort.progress(member, Frontier(at(rest[0])))
+            releases += [] if release is None else [_joint(release)]
+        else:
+            time, diff, *values = rest
+            cohort.data(member, Update(at(time), diff, tuple(values)))
+
+
+def _codes(error: SubscribeError) -> list[str]:
+    """The codes of an error: its own, and those of the kinds above it."""
+    return [kind.code for kind in type(error).__mro__ if issubclass(kind, SubscribeError)]
+
+
 def _feed(case: Case, released: Any) -> list[str] | None:
-    """Push all rows; returns the codes of the error that this met: its own, and those above it."""
+    """Push all rows; returns the codes of the error that this met."""
     try:
-        state = ConsumerState(case["columns"], resumed=not case["snapshot"])
+        state = ConsumerState(case["columns"], resumed=not case.get("snapshot", True))
         for row in case["input"]:
             released(state.push(row))
         if case.get("stream_end") == "complete":
@@ -79,7 +95,7 @@ def _feed(case: Case, released: Any) -> list[str] | None:
         elif "stream_end" in case:
             state.fail()
     except SubscribeError as error:
-        return [kind.code for kind in type(error).__mro__ if issubclass(kind, SubscribeError)]
+        return _codes(error)
     return None
 
 

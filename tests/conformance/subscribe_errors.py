@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.conformance.case import Case
-from tests.conformance.subscribe_relations import relations_of
+from tests.conformance.subscribe_relations import relations_of, subscribe_of
 from tidegate.errors import FellBehind, SubscribeError, SubscribeStatementError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.outputs.dialect import Dialect
@@ -27,7 +27,7 @@ _PRESENT: Final = Timestamp(1_000)
 def check_error(case: Case) -> str | None:
     """Return what went wrong in the case, or ``None``."""
     try:
-        statement = parse_subscribe(case["sql"])
+        statement = parse_subscribe(subscribe_of(case))
         plan = plan_subscribe(statement, relations_of(case), now_ns=0, dialect=Dialect.MATERIALIZE)
         _provoke(case["error_code"], plan)
     except (SubscribeError, SubscribeStatementError, FellBehind) as error:
@@ -45,7 +45,7 @@ def _provoke(code: str, plan: SubscribePlan) -> None:
 
 def _lose_history(plan: SubscribePlan) -> None:
     as_of = plan.as_of or Timestamp(0)
-    ReadableHistory(as_of.next(), _PRESENT).require(as_of)
+    ReadableHistory(as_of.next(), _PRESENT).require(as_of, plan.dialect)
 
 
 def _drop(plan: SubscribePlan) -> None:

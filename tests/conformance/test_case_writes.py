@@ -130,3 +130,121 @@ def test_a_start_at_a_time_of_its_own_is_that_of_its_scan() -> None:
     writes = [_insert(1, ts="T1"), {"op": "start_feed", "ts": "T2"}]
     record = 'foo: [1]->{"after": {"a": 1, "b": "x"}, "mvcc_timestamp": "<T1>", "updated": "<T2>"}'
     _passes(writes, {"updated": True, "mvcc_timestamp": True}, records=[record])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        {"op": "delete", "table": "foo", "key": [1]},
+        {"op": "delete", "table": "foo", "where": {"b": "x"}},
+        {"op": "delete", "table": "foo", "where": "a = 1 AND b = 'x'"},
+    ],
+)
+def test_a_deletion_names_rows_by_key_or_by_what_they_hold(write: dict[str, Any]) -> None:
+    records = [_shown(1), _shown(2, "y"), 'foo: [1]->{"after": null}']
+    _passes([_START, _insert(1), _insert(2, "y"), write], records=records, exactly=True)
+
+
+def test_an_update_changes_the_rows_that_fit() -> None:
+    update = {"op": "update", "table": "foo", "where": "b = 'x'", "set": {"b": "z"}}
+    records = [_shown(1), _shown(2, "y"), _shown(1, "z")]
+    _passes([_START, _insert(1), _insert(2, "y"), update], records=records, exactly=True)
+    result = _run([_insert(1), {**update, "where": "a > 0"}], records=records)
+    assert "knows no condition 'a > 0'" in result.detail
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["INSERT INTO foo VALUES (1, 'x')", "upsert into d.public.foo (b, \"a\") VALUES ('x', 1);"],
+)
+def test_rows_may_be_inserted_by_a_statement(statement: str) -> None:
+    _passes([_START, {"op": "insert_sql", "sql": statement}], records=[_shown(1)], exactly=True)
+
+
+def test_a_statement_that_inserts_nothing_is_named() -> None:
+    result = _run([{"op": "insert_sql", "sql": "INSERT INTO foo SELECT 1"}], records=[])
+    assert "inserts no rows that the cases' reader knows" in result.detail
+
+
+def test_a_transaction_that_is_aborted_holds_no_marker_back() -> None:
+    two = [_START, {**_INTENT, "key": 1}, {**_INTENT, "key": 2}, _CLOSED]
+    _passes(two, {"resolved": True}, resolved="stays at 9")
+    _passes([*two, {"op": "abort_txn", "txn": "t1"}], {"resolved": True}, resolved="at least 20")
+
+
+def test_a_range_that_is_deleted_lets_markers_go_on_and_gives_no_record() -> None:
+    erase = {"op": "delete_range", "ts": "10"}
+    _passes([_START, erase, _CLOSED], {"resolved": True}, resolved="at least 20")
+    _passes(
+        [{**_START, "initial_scan": "no"}, _insert(1, ts="5"), erase, _insert(1, "y", ts="15")],
+        {"diff": True, "resolved": True},
+        records=[f'{_shown(1, each)[:-1]}, "before": null}}' for each in "xy"],
+        exactly=True,
+    )
+
+
+@pytest.mark.parametrize("kind", ["bank transfers", "random inserts, updates and deletes"])
+def test_a_workload_is_known_by_its_words(kind: str) -> None:
+    writes = [_START, {"op": "workload", "kind": kind}]
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "INT"}]
+    case = {
+        "id": "cf-resolved-99",
+        "table": {"name": "foo", "columns": columns, "pk": ["a"]},
+        "options": {"updated": True, "diff": True},
+        "writes": writes,
+        "expect": {"invariant": "before == row at updated.prev(); after == row at updated"},
+    }
+    assert run_case(case) == Result("cf-resolved-99", Outcome.PASSED)
+
+
+def _table_case(table: Any, row: dict[str, Any], record: str) -> Result:
+    return run_case(
+        {
+            "id": "cf-basic-99",
+            "table": table,
+            "options": {},
+            "writes": [{"op": "insert", "table": "foo", "rows": [row]}, _START],
+            "expect": {"records_regex": [record]},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("default", "shown"),
+    [("'x'", '"x"'), ("x", '"x"'), (None, "null"), ("NULL", "null"), ("it's", '"it\'s"')],
+)
+def test_a_default_stands_beside_its_column(default: Any, shown: str) -> None:
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "STRING", "default": default}]
+    table = {"name": "foo", "columns": columns, "pk": ["a"]}
+    record = rf'foo: \[1\]->{{"after": {{"a": 1, "b": {shown}}}}}'
+    assert _table_case(table, {"a": 1}, record) == Result("cf-basic-99", Outcome.PASSED)
+
+
+@pytest.mark.parametrize("key", [{"pk": []}, {}])
+def test_a_table_without_a_key_has_a_rowid(key: dict[str, Any]) -> None:
+    table = {"name": "foo", "columns": [{"name": "a", "type": "INT"}], **key}
+    record = r'foo: \[(\d+)\]->\{"after": \{"a": 1, "rowid": \1\}\}'
+    assert _table_case(table, {"a": 1}, record) == Result("cf-basic-99", Outcome.PASSED)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE foo (a INT PRIMARY KEY, b STRING DEFAULT 'x, y' NOT NULL)",
+        "CREATE TABLE d.s.foo (a INT, b STRING DEFAULT 'x, y' UNIQUE, PRIMARY KEY (a), INDEX (b));",
+    ],
+)
+def test_a_table_may_be_a_statement(statement: str) -> None:
+    record = r'foo: \[1\]->\{"after": \{"a": 1, "b": "x, y"\}\}'
+    assert _table_case(statement, {"a": 1}, record) == Result("cf-basic-99", Outcome.PASSED)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE VIEW foo AS SELECT 1", "creates no table"),
+        ("CREATE TABLE foo (a INT PRIMARY KEY, FAMILY f (a))", "column families are not supported yet"),
+    ],
+)
+def test_other_statements_make_no_table(statement: str, said: str) -> None:
+    assert said in _table_case(statement, {"a": 1}, "").detail

@@ -557,3 +557,26 @@ def test_an_option_that_does_not_exist_yet_leaves_its_case_out_by_name() -> None
     result = run_case({**_CASES["cf-opt-01"], "options": {"metrics_label": "one"}})
     assert result.outcome is Outcome.SKIPPED
     assert "metrics_label" in result.detail
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "outcome"),
+    [
+        ({"key_column": "nosuch", "unordered": True}, "nosuch", Outcome.PASSED),
+        ({"headers_json_column_name": "nosuch"}, "nosuch", Outcome.PASSED),
+        ({"headers_json_column_name": "b"}, "(?i)json", Outcome.PASSED),
+        ({"key_column": "b", "unordered": True}, "b", Outcome.FAILED),
+    ],
+)
+def test_a_table_may_be_what_an_option_does_not_fit(
+    options: dict[str, Any], column: str, outcome: Outcome
+) -> None:
+    columns = [{"name": "a", "type": "INT"}, {"name": "b", "type": "STRING"}]
+    case = {
+        "id": "cf-opterr-99",
+        "table": {"name": "foo", "columns": columns, "pk": ["a"]},
+        "options": options,
+        "writes": [{"op": "start_feed"}],
+        "expect": {"error_regex": column},
+    }
+    assert run_case(case).outcome is outcome

@@ -11,6 +11,7 @@ from tests.conformance.runner import Outcome, run_case
 _ONE = 'foo: [1]->{"after": {"a": 1}}'
 _TWO = 'foo: [2]->{"after": {"a": 2}}'
 _GONE = 'foo: [1]->{"after": null}'
+_AFTER = ['{"after": {"a": 1}}', '{"after": {"a": 2}}']
 _BAR = 'bar: [1]->{"after": {"a": 1}}'
 
 
@@ -28,7 +29,7 @@ def _case(expect: dict[str, Any], options: dict[str, Any], tables: tuple[str, ..
             *({"op": "insert_range", "table": name, "column": "a", "from": 1, "to": 2} for name in tables),
             {"op": "delete", "table": "foo", "keys": [[1]]},
         ],
-        "expect": {"provenance": "by hand", "example": "two rows", "note": "", **expect},
+        "expect": {"provenance": "by hand", "example": "two rows", "notes": "", "comment": "", **expect},
     }
 
 
@@ -55,6 +56,12 @@ def _outcome(
             {"records": [_ONE], "order_of": "foo: [1]"},
         ),
         ({"topics": ["foo"]}, {"topics": ["bar", "foo"]}),
+        ({"keys": ["[1]", [2]]}, {"keys": [[1]]}),
+        ({"lines": ['{"after": null}', *_AFTER]}, {"lines": _AFTER}),
+        ({"state": "running", "keys": [[1], [2]]}, {"state": "running", "keys": []}),
+        ({"headers": [], "keys": [[1], [2]]}, {"headers": [["h", "v"]]}),
+        ({"records": [_GONE, _ONE], "order": "any"}, {"records": [_GONE, _ONE], "order": "by updated"}),
+        ({"resolved_regex": r'\{"resolved":"[0-9.]+"\}'}, {"resolved_regex": "[0-9.]+"}),
         ({"resolved_topics": ["foo"]}, {"resolved_topics": []}),
     ],
 )

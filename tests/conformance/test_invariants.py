@@ -91,12 +91,28 @@ def test_a_broken_invariant_is_found(case_id: str, change: _Change, detail: str)
     assert detail in failure
 
 
+def _without_last_marker() -> _Change:
+    """Take the last marker away, on the first partition that is asked for."""
+    left = iter([True])
+
+    def change(written: _Written) -> _Written:
+        if not next(left, False):
+            return written
+        last = max(number for number, each in enumerate(written) if isinstance(each, str))
+        return [*written[:last], *written[last + 1 :]]
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("words", "change", "detail"),
     [
         ("resolved never decreases on a partition", lambda each: each[::-1], "markers fall"),
         ("resolved timestamps are monotonically increasing", _rows, "fewer than 1 markers"),
         ("no resolved timestamp is ever zero", _in_markers(r"\d+\.\d+", "0.0000000000"), "is zero"),
+        ("no resolved with timestamp 0 is emitted", _in_markers(r"\d+\.\d+", "0.0000000000"), "is zero"),
+        ("every partition of every topic gets each resolved", _without_last_marker(), "lacks the marker"),
+        ("each resolved is written to every partition", _without_last_marker(), "lacks the marker"),
         ("first-seen updated is ascending for every key", None, ""),
         ("for each key, first-seen updated is non-decreasing", lambda each: each[::-1], "updated falls"),
         ("all versions of a key are on the same partition", _on_two_partitions, "on the partitions"),

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.case import Case, read_cases
 from tests.conformance.registry import CHECKS
-from tests.conformance.runner import Outcome, run_case
+from tests.conformance.runner import Outcome, Result, run_case
 
 VECTORS = Path(__file__).parent / "vectors" / "rangefeed.jsonl"
 CASES = [case for case in read_cases(VECTORS) if case["kind"] in ("processor", "catchup")]
@@ -134,6 +134,42 @@ OWN_CASES = {
         register("r1", start=[4, 0], ok=False, error="BatchTimestampBeforeGCError"),
         register("r2", start=[6, 0]),
     ),
+    "a start below the GC threshold that there was at first": processor_case(
+        register("r1", start=[4, 0], ok=False), register("r2", start=[6, 0]), gc_threshold=[5, 0]
+    ),
+    "a scan finds intents in the order of keys": processor_case(
+        {
+            "op": "init_scan_emits",
+            "data": [
+                {"key": key, "ts": [number, 0], "intent": f"t{number}", "txn_key": "k"}
+                for number, key in enumerate("zfd", 1)
+            ],
+            "expect": [
+                *(
+                    {"type": "write_intent", "txn": f"t{number}", "ts": [number, 0], "txn_key": "k"}
+                    for number in (3, 2)
+                ),
+                {"type": "init"},
+            ],
+        }
+    ),
+    "a file comes whole, and a range deletion may say its keys": processor_case(
+        register("r1", span=["c", "f"], start=[0, 0]),
+        {"op": "clear"},
+        {"op": "publish", "span": ["a", "z"], "event": {"type": "sst", "span": ["a", "z"], "ts": [5, 0]}},
+        {"op": "expect", "reg": "r1", "events": [{"type": "sst", "span": ["a", "z"], "ts": [5, 0]}]},
+        {
+            "op": "ops",
+            "ops": [{"type": "delete_range", "start_key": "b", "end_key": "d", "ts": [6, 0]}],
+        },
+        {
+            "op": "expect",
+            "reg": "r1",
+            "events": [{"type": "delete_range", "span": ["c", "d"], "ts": [6, 0]}],
+        },
+        {"op": "ops", "ops": None},
+        {"op": "expect_metric", "name": "kv.rangefeed.budget_allocation_failed", "value": 0},
+    ),
     "a span is disconnected": processor_case(
         register("r1", span=["a", "c"]),
         register("r2", span=["c", "e"]),
@@ -177,3 +213,28 @@ def test_a_cancelled_feed_is_told_from_one_that_failed(error: str | None, outcom
         ],
     }
     assert run_case(case).outcome is outcome
+
+
+def test_a_metric_that_there_is_not_is_told() -> None:
+    result = run_case(processor_case({"op": "expect_metric", "name": "feeds_in_flight", "value": 0}))
+    assert (result.outcome, result.detail) == (
+        Outcome.FAILED,
+        "step 0 (expect_metric): no metric feeds_in_flight",
+    )
+
+
+def test_spans_of_a_frontier_may_be_several_and_have_their_own_times() -> None:
+    case: Case = {
+        "id": "frontier",
+        "kind": "frontier",
+        "setup": {"spans": [["a", "b", [3, 0]], ["c", "d", [5, 0]]], "start": [0, 0]},
+        "steps": [
+            {"op": "entries", "frontier": [3, 0]},
+            {"op": "add_spans", "spans": [["e", "f"], ["g", "h"]], "ts": [2, 0], "frontier": [2, 0]},
+            {"op": "span_entries", "span": ["d", "f"], "entries": [["e", "f", [2, 0]]]},
+            {"op": "span_entries", "span": ["f", "d"], "error": "inverted_span"},
+        ],
+    }
+    assert run_case(case) == Result("frontier", Outcome.PASSED)
+    case["steps"][0]["frontier"] = [0, 0]
+    assert run_case(case).outcome is Outcome.FAILED

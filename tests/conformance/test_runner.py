@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.conformance.__main__ import main
+from tests.conformance.case import MinusZero, read_cases
 from tests.conformance.registry import CHECKS
 from tests.conformance.runner import Outcome, Result, run_case, run_files
+from tidegate.rows.value_frame import join_header, seal
 
 ONE = {"id": "one", "kind": "key.varint.asc", "hex": "89", "value": "1"}
 
@@ -96,6 +99,119 @@ def test_a_wrong_pair_fails_too(changes: dict[str, Any], detail: str) -> None:
     result = run_case({**case, **changes})
     assert result.outcome is Outcome.FAILED
     assert detail in result.detail
+
+
+def _sealed(key: str, body: str, *, header: str = "", checksum: bool = True) -> dict[str, Any]:
+    """A pair of a table with an INT key and a STRING."""
+    whole = seal(bytes.fromhex(key), bytes.fromhex(body))
+    stored = whole if checksum else bytes(4) + whole[4:]
+    return {
+        "id": "pair",
+        "kind": "kv.primary",
+        "key_hex": key,
+        "hex": header + stored.hex(),
+        "value": {"a": 1, "b": "hi"},
+        "table": "f(a INT PK id1, b STRING id2, c DECIMAL id3); table id 51",
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        _sealed("bb898988", "0a26026869"),
+        _sealed("bb898988", "0a26026869", checksum=False),
+        _sealed("fe8dbb898988", "0a26026869"),
+        _sealed("bb898988", "0a26026869", header="00000004650a020809"),
+        _sealed("bb898988", "0a2602686911"),
+        _sealed("bb898988", "0a26026869730e"),
+    ],
+    ids=["written", "no checksum", "tenant", "header", "explicit NULL", "unknown column"],
+)
+def test_a_pair_may_have_more_than_an_encoder_writes(case: dict[str, Any]) -> None:
+    assert run_case(case) == Result("pair", Outcome.PASSED)
+    assert run_case({**case, "kind": "kv.primary.decode_only"}) == Result("pair", Outcome.PASSED)
+    for wrong in (
+        {"value": {"a": 1, "b": "ho"}},
+        {"value": {"a": 2, "b": "hi"}},
+        {"hex": case["hex"] + "01"},
+    ):
+        assert run_case({**case, **wrong}).outcome is Outcome.FAILED
+
+
+def test_a_pair_with_a_datum_twice_is_none_that_an_encoder_writes() -> None:
+    twice = _sealed("bb898988", "0a2602686906026869")
+    assert run_case(twice).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("case", "wrong"),
+    [
+        (
+            {"kind": "value.jsonb", "hex": "80000001a0000003021a89", "value": [MinusZero()]},
+            {"hex": "80000001a00000020127"},
+        ),
+        (
+            {
+                "kind": "value.array",
+                "hex": "11050304033489960118",
+                "value": ["1.50", "NaN", None],
+                "element_tag": 5,
+            },
+            {"value": ["1.50", "1", None]},
+        ),
+        (
+            {"kind": "value.datum", "hex": "047ff8000000000001", "value": "nan", "sql_type": "FLOAT"},
+            {"hex": "047ff8000000000000"},
+        ),
+        (
+            {
+                "kind": "value.datum",
+                "hex": "09020406",
+                "value": "1 mon 2 days 00:00:00.000000003",
+                "type": "INTERVAL",
+            },
+            {"value": "1 mon 2 days"},
+        ),
+        (
+            {
+                "kind": "mvcc.key",
+                "hex": "666f6f00000000000000000109",
+                "value": {"key": "foo", "wall": 1, "logical": 0},
+            },
+            {"value": {"key": "bar", "wall": 1, "logical": 0}},
+        ),
+    ],
+)
+def test_spellings_of_values(case: dict[str, Any], wrong: dict[str, Any]) -> None:
+    assert run_case({"id": "x", **case}) == Result("x", Outcome.PASSED)
+    assert run_case({"id": "x", **case, **wrong}).outcome is Outcome.FAILED
+
+
+def test_only_minus_zero_keeps_its_sign(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"one": -0, "others": [0, -1, -0.0]}')
+    (case,) = read_cases(path)
+    assert [type(case["one"]), *map(type, case["others"])] == [MinusZero, int, int, Decimal]
+
+
+@pytest.mark.parametrize(
+    ("members", "header"),
+    [
+        ({"omit_in_rangefeeds": True}, "1801"),
+        ({"import_epoch": 3}, "2003"),
+        ({"origin_id": 1}, "2801"),
+        ({"local_ts_wall": 9, "origin_id": 1}, "0a0208092801"),
+        ({}, ""),
+    ],
+)
+def test_members_of_a_value_header(members: dict[str, Any], header: str) -> None:
+    case = {"id": "x", "kind": "mvcc.value", "value": {"header": members, "type": "BYTES", "value": "foo"}}
+    data = join_header(bytes.fromhex(header), bytes.fromhex("0000000003666f6f")).hex()
+    assert run_case({**case, "hex": data}) == Result("x", Outcome.PASSED)
+    other = {"header": {**members, "import_epoch": 4}, "type": "BYTES", "value": "foo"}
+    assert run_case({**case, "hex": data, "value": other}).outcome is Outcome.FAILED
+    unknown = {"header": {"age": 1}, "type": "BYTES", "value": "foo"}
+    assert "no field age" in run_case({**case, "hex": data, "value": unknown}).detail
 
 
 @pytest.mark.parametrize("spelled", ["001001", "B001001", "B'001001'"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,15 +11,19 @@ from tests.conformance.case import NotClaimed
 from tests.conformance.case_ddl import (
     AddColumn,
     AddLabel,
+    AlterTable,
     DropColumn,
-    DropNotNull,
     RenameColumn,
     RenameLabel,
     RenameTable,
+    RenameType,
     SetDefault,
+    SetNullable,
     read_ddl,
 )
+from tests.conformance.enum_types import with_label
 from tests.conformance.runner import Outcome, Result, run_case
+from tidegate.rows import parse_sql_type
 
 _START: dict[str, Any] = {"op": "start_feed"}
 _X: dict[str, Any] = {"op": "insert", "table": "foo", "rows": [{"a": 1, "b": "x"}]}
@@ -154,7 +159,19 @@ def test_a_column_is_known_by_its_names_of_the_time_only() -> None:
         ("ALTER TABLE foo RENAME TO d.public.bar", RenameTable("foo", "bar")),
         ("ALTER TABLE foo ALTER COLUMN b SET DEFAULT 'd'", SetDefault("foo", "b", "'d'")),
         ("ALTER TABLE foo ALTER b DROP DEFAULT", SetDefault("foo", "b", "")),
-        ("ALTER TABLE foo ALTER b DROP NOT NULL", DropNotNull("foo", "b")),
+        ("ALTER TABLE foo ALTER b DROP NOT NULL", SetNullable("foo", "b", True)),
+        ("ALTER TABLE foo ALTER COLUMN b SET NOT NULL", SetNullable("foo", "b", False)),
+        (
+            "ALTER TABLE foo ADD COLUMN c DECIMAL(10,2), RENAME COLUMN b TO d",
+            AlterTable("foo", (AddColumn("foo", "c", "DECIMAL(10,2)"), RenameColumn("foo", "b", "d"))),
+        ),
+        (
+            "ALTER TABLE foo DROP COLUMN b, DROP COLUMN c",
+            AlterTable("foo", (DropColumn("foo", "b"), DropColumn("foo", "c"))),
+        ),
+        ("ALTER TYPE status ADD VALUE 'a' BEFORE 'b'", AddLabel("status", "a", before="b")),
+        ("alter type status add value 'a' after 'it''s'", AddLabel("status", "a", after="it's")),
+        ("ALTER TYPE d.public.status RENAME TO st", RenameType("status", "st")),
         ("ALTER TYPE d.public.status ADD VALUE IF NOT EXISTS 'it''s'", AddLabel("status", "it's")),
         ("ALTER TYPE status RENAME VALUE 'a' TO 'it''s'", RenameLabel("status", "a", "it's")),
         ("CREATE UNIQUE INDEX ON foo (b)", None),
@@ -165,6 +182,10 @@ def test_a_column_is_known_by_its_names_of_the_time_only() -> None:
         ("ALTER TABLE foo ADD CONSTRAINT c CHECK (a > 0) NOT VALID", None),
         ("ALTER TABLE foo VALIDATE CONSTRAINT c", None),
         ("ALTER TABLE foo DROP CONSTRAINT c", None),
+        ("ALTER TABLE foo ALTER COLUMN b SET VISIBLE", None),
+        ("ALTER TABLE foo SET (ttl_expire_after = '1h')", None),
+        ("ALTER INDEX foo@b_idx RENAME TO b2", None),
+        ("CREATE TABLE other (a INT)", None),
     ],
 )
 def test_statements_are_read(statement: str, change: object) -> None:
@@ -178,10 +199,9 @@ def test_statements_are_read(statement: str, change: object) -> None:
         "ALTER TABLE foo ADD COLUMN c INT NOT NULL",
         "ALTER TABLE foo ADD COLUMN c STRING CREATE FAMILY f2",
         "ALTER TABLE foo ADD COLUMN c INT AS (a + 1) STORED",
-        "ALTER TABLE foo ADD COLUMN c INT, ADD COLUMN d INT",
-        "ALTER TABLE foo DROP COLUMN b, DROP COLUMN c",
+        "ALTER TABLE foo ADD COLUMN c INT, ADD COLUMN d INT DEFAULT 0",
         "ALTER TABLE foo ADD CONSTRAINT c PRIMARY KEY (b)",
-        "ALTER TYPE status ADD VALUE 'pending' BEFORE 'open'",
+        "ALTER TABLE foo ALTER COLUMN b SET NOT VISIBLE",
         "ALTER TYPE status DROP VALUE 'open'",
         "DROP TABLE foo",
     ],
@@ -293,3 +313,47 @@ def test_a_schema_change_that_needs_more_than_there_is_leaves_the_case_out(
     result = run_case(case)
     assert result.outcome is Outcome.SKIPPED
     assert reason in result.detail
+
+
+def test_several_changes_in_one_statement_make_one_version() -> None:
+    added = _ddl("ALTER TABLE foo ADD COLUMN c STRING, ADD COLUMN d INT")
+    records = [_SHOWN_X, 'foo: [2]->{"after": {"a": 2, "b": "y", "c": "z", "d": 3}}']
+    result = _run([_X, _START, added, _insert(a=2, b="y", c="z", d=3)], records)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "label"),
+    [
+        ("ADD VALUE 'first' BEFORE 'open'", "first"),
+        ("ADD VALUE 'middle' AFTER 'open'", "middle"),
+        ("RENAME TO st", "closed"),
+    ],
+)
+def test_an_enum_type_changes_its_labels_or_its_name(change: str, label: str) -> None:
+    case = {
+        "id": "cf-basic-99",
+        "table": {
+            "name": "foo",
+            "columns": [{"name": "a", "type": "status(open,closed)"}],
+            "pk": ["a"],
+        },
+        "options": {},
+        "writes": [_START, _insert(a="open"), _ddl(f"ALTER TYPE status {change}"), _insert(a=label)],
+        "expect": {
+            "records": [f'foo: ["{each}"]->{{"after": {{"a": "{each}"}}}}' for each in ("open", label)],
+            "exactly": True,
+        },
+    }
+    result = run_case(case)
+    assert (result.outcome, result.detail) == (Outcome.PASSED, "")
+
+
+def test_a_label_beside_one_that_is_not_there_is_a_failure() -> None:
+    named = replace(parse_sql_type("ENUM('open','closed')"), name="status")
+    labels = [member.label for member in with_label(named, "status", "middle", before="closed").members]
+    assert labels == ["open", "middle", "closed"]
+    physical = [member.physical for member in with_label(named, "status", "x", before="open").members]
+    assert physical == sorted(physical)
+    with pytest.raises(ValueError, match="type status has no label gone"):
+        with_label(named, "status", "middle", after="gone")

@@ -113,3 +113,44 @@ def test_what_no_statement_causes_is_brought_about(code: str, text: str) -> None
 def test_an_error_that_does_not_come_fails() -> None:
     result = run_case({**ERROR, "error_code": "unknown_column", "expect_error": ""})
     assert (result.outcome, result.detail) == (Outcome.FAILED, "expected unknown_column, got a plan")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY (SUBSCRIBE rel WITH (PROGRESS) AS OF 10 UP TO 30) TO STDOUT",
+        "DECLARE c NO SCROLL CURSOR FOR SUBSCRIBE rel WITH (PROGRESS) AS OF 10 UP TO 30",
+        'SUBSCRIBE "Rel" WITH (PROGRESS) AS OF 10 UP TO 30',
+        'SUBSCRIBE (SELECT * FROM db."Own".rel) WITH (PROGRESS) AS OF 10 UP TO 30',
+    ],
+)
+def test_a_statement_may_have_a_transport_around_it_and_names_in_quotes(sql: str) -> None:
+    result = run_case({**FORMAT, "sql": sql})
+    assert result.outcome is Outcome.PASSED, result.detail
+    assert run_case({**FORMAT, "sql": sql, "up_to": 29}).outcome is Outcome.FAILED
+
+
+def test_what_a_case_leaves_out_is_as_subscribe_has_it() -> None:
+    case: dict[str, Any] = {
+        "id": "format",
+        "kind": "format",
+        "sql": "SUBSCRIBE rel AS OF 10",
+        "columns": ["d"],
+        "input": [[9, 1, "x"], [11, 1, "y"]],
+        "expect_columns": ["mz_timestamp", "mz_diff", "d"],
+        "expect": [[10, 1, "x"], [11, 1, "y"]],
+    }
+    assert run_case(case).outcome is Outcome.PASSED
+    for member, value in {"progress": True, "snapshot": False, "mode": "upsert", "frontiers": [11]}.items():
+        assert run_case({**case, member: value}).outcome is Outcome.FAILED
+    for compare, outcome in {"set": Outcome.PASSED, "exact": Outcome.FAILED}.items():
+        turned = {**case, "compare": compare, "expect": case["expect"][::-1]}
+        assert run_case(turned).outcome is outcome
+    assert run_case({name: v for name, v in CLIENT.items() if name != "snapshot"}).outcome is Outcome.PASSED
+
+
+def test_a_cohort_may_expect_an_error() -> None:
+    late = {**COHORT, "input": [*COHORT["input"], ["a", "data", 5, 1, "z"]]}
+    assert run_case({**late, "expect_error": "protocol_error"}).outcome is Outcome.PASSED
+    assert run_case(late).outcome is Outcome.FAILED
+    assert run_case({**COHORT, "expect_error": "protocol_error"}).outcome is Outcome.FAILED

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tidegate.errors import HistoryLost, ObjectDropped
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, require_bounds
 from tidegate.subscribe.updates.relation import Relation
 
@@ -29,19 +30,23 @@ class ReadableHistory:
         elif plan.at_least:
             chosen = max(plan.as_of, self.readable_from)
         else:
-            self.require(plan.as_of)
+            self.require(plan.as_of, plan.dialect)
             chosen = plan.as_of
         if plan.up_to is not None:
             require_bounds(str(chosen), str(plan.up_to), crossed=chosen > plan.up_to)
         return chosen
 
-    def require(self, as_of: Timestamp) -> None:
-        """Raise ``HistoryLost`` for an AS OF below what can be read: a gap is never passed over."""
+    def require(self, as_of: Timestamp, dialect: Dialect = Dialect.TIDEGATE) -> None:
+        """Raise ``HistoryLost`` for an AS OF below what can be read: a gap is never passed over.
+
+        Materialize's timestamps are whole numbers, and its clients look for them.
+        """
         if as_of < self.readable_from:
+            whole = dialect is Dialect.MATERIALIZE and not as_of.logical
             raise HistoryLost(
-                f"Timestamp ({as_of}) is not valid for all inputs: could not find a valid timestamp for the "
-                f"query, since the topics hold what is above {self.readable_from} alone. Begin again with a "
-                "snapshot, or from AS OF AT LEAST"
+                f"Timestamp ({as_of.wall if whole else as_of}) is not valid for all inputs: could not find a "
+                "valid timestamp for the query, since the topics hold what is above "
+                f"{self.readable_from} alone. Begin again with a snapshot, or from AS OF AT LEAST"
             )
 
 

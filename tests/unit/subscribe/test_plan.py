@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from tidegate.changefeed.definition.feed import TableName
 from tidegate.errors import HistoryLost, SubscribeStatementError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.fingerprint import fingerprint
+from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.readable_history import ReadableHistory, dropped
 from tidegate.subscribe.statement.keyword_form import subscribe_statement
@@ -93,6 +95,22 @@ def test_keyword_arguments_are_refused_as_statements_are(keywords: dict[str, obj
     with pytest.raises(SubscribeStatementError) as caught:
         plan_subscribe(subscribe_statement("t", **keywords), RELATIONS, now_ns=0)  # type: ignore[arg-type]
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("dialect", "as_of", "shown"),
+    [
+        (Dialect.TIDEGATE, "7", "Timestamp (7.0000000000) is not"),
+        (Dialect.MATERIALIZE, "7", "Timestamp (7) is not"),
+        (Dialect.MATERIALIZE, "7.0000000001", "Timestamp (7.0000000001) is not"),
+    ],
+)
+def test_a_timestamp_that_is_lost_is_told_as_the_dialect_has_it(
+    dialect: Dialect, as_of: str, shown: str
+) -> None:
+    statement = parse_subscribe(f"SUBSCRIBE t AS OF {as_of}")
+    with pytest.raises(HistoryLost, match=re.escape(shown)):
+        HISTORY.choose_as_of(plan_subscribe(statement, RELATIONS, now_ns=0, dialect=dialect))
 
 
 def test_a_statement_without_as_of_begins_at_the_present() -> None:

@@ -110,7 +110,7 @@ def _checked_value(clause: OptionClause) -> str:
     if value and known.choices:
         return _checked_choice(clause, known, value.lower())
     if value and known.duration:
-        _check_duration(clause, value)
+        _check_duration(clause, value, positive=known.positive)
     return value
 
 
@@ -121,11 +121,13 @@ def _checked_choice(clause: OptionClause, known: Option, value: str) -> str:
     return value
 
 
-def _check_duration(clause: OptionClause, value: str) -> None:
+def _check_duration(clause: OptionClause, value: str, *, positive: bool) -> None:
     try:
         nanos = parse_duration(value)
     except ValueError as error:
         raise StatementError(f"problem parsing option {clause.name}: {error}", clause.position) from None
+    if positive and nanos <= 0:
+        raise StatementError(f"option {clause.name} must be a duration greater than 0", clause.position)
     if nanos < 0:
         raise StatementError(
             f"negative durations are not accepted: {clause.name}={quoted(value)}", clause.position

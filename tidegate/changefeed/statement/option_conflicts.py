@@ -76,13 +76,19 @@ def _parquet_topic(given: Given) -> str:
 
 def _unordered_markers(given: Given) -> str:
     if "unordered" in given and "resolved" in given:
-        return "unordered is not usable with resolved: without order no timestamp is ever complete"
+        return (
+            "unordered is not usable with resolved because resolved timestamps cannot be guaranteed to be "
+            "correct in unordered mode"
+        )
     return ""
 
 
 def _ordered_key_column(given: Given) -> str:
     if "key_column" in given and "unordered" not in given:
-        return "key_column requires the unordered option: versions of one row may get different keys"
+        return (
+            "key_column requires the unordered option because using a value other than the primary key as "
+            "the message key means end-to-end ordering cannot be preserved"
+        )
     return ""
 
 

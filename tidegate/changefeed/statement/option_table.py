@@ -60,6 +60,7 @@ class Option:
         choices: the values that it takes, without case; empty where any text will do.
         refused_choices: those of ``choices`` that this version knows and refuses.
         duration: whether its value is a duration.
+        positive: whether that duration has to be above zero.
         read: checks its text and puts it into its standard form; None where the text is taken as it is.
         field: the field of ``FeedOptions`` that it becomes; empty where several options make one.
         to_field: what the field holds for a text; a flag's text is empty.
@@ -72,6 +73,7 @@ class Option:
     choices: tuple[str, ...] = ()
     refused_choices: tuple[str, ...] = ()
     duration: bool = False
+    positive: bool = False
     read: ReadText | None = None
     field: str = ""
     to_field: Callable[[str], Any] = str
@@ -192,8 +194,8 @@ _ALL: Final = (
     _refused("kafka_sink_config", "the operator's file of destinations says what a producer is told"),
     _text("key_column", User.RECORDS, User.LOADER, User.SUBSCRIPTIONS, User.COMMANDS),
     _flag("key_in_value", User.RECORDS),
-    _refused("lagging_ranges_polling_interval", _LAGGING, duration=True),
-    _refused("lagging_ranges_threshold", _LAGGING, duration=True),
+    _refused("lagging_ranges_polling_interval", _LAGGING, duration=True, positive=True),
+    _refused("lagging_ranges_threshold", _LAGGING, duration=True, positive=True),
     Option("max_row_bytes", read=check_row_bytes, users=(User.RECORDS, User.PREPARATION)),
     _refused("metrics_label", "metrics have the feed's identity as a label"),
     _refused("min_checkpoint_frequency", _PACE, duration=True),

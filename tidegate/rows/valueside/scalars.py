@@ -20,6 +20,8 @@ from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
 
 _DOUBLE: Final = struct.Struct(">d")
+#: Python's own ends in 0.
+_NAN: Final = bytes.fromhex("7ff8000000000001")
 _TWO_TO_63: Final = 1 << 63
 _TWO_TO_64: Final = 1 << 64
 _TRUE: Final = int(WireType.TRUE)
@@ -62,8 +64,8 @@ def encode_string(text: str) -> bytes:
 
 
 def encode_float(value: float) -> bytes:
-    """Encode a float in eight bytes, IEEE 754."""
-    return _DOUBLE.pack(value)
+    """Encode a float in eight bytes, IEEE 754. There is one NaN, that of Go."""
+    return _DOUBLE.pack(value) if value == value else _NAN
 
 
 def decode_float(buffer: bytes, position: int) -> tuple[float, int]:

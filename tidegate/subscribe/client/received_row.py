@@ -1,6 +1,7 @@
 """Rows as a subscriber receives them, decoded by the names of their columns.
 
-The order of columns depends on mode, options and version, so columns are found by their names. Only
+The order of columns depends on mode, options and version, so columns are found by their names. A query of
+the consumer's own may put SUBSCRIBE's columns anywhere: there no name may stand twice. Only
 ``mz_progressed`` says whether a row is a progress row: a data row can be NULL everywhere else.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from tidegate.errors import ProgressMissing, ProtocolError
@@ -23,6 +25,9 @@ from tidegate.subscribe.updates.update import RowValues
 
 _TRUTHS: Final = {True: True, False: False, "t": True, "f": False, "true": True, "false": False}
 _STATES: Final = frozenset({INSERT, UPSERT, DELETE, KEY_VIOLATION})
+#: Plain numbers are milliseconds as Materialize counts them, in 64 bits.
+PLAIN_NUMBER_MAX: Final = 2**64 - 1
+_DIGITS_MAX: Final = len(str(PLAIN_NUMBER_MAX))
 _OWN: Final = frozenset({TIMESTAMP_COLUMN, PROGRESSED_COLUMN, DIFF_COLUMN, STATE_COLUMN})
 
 
@@ -55,18 +60,18 @@ class ReceivedColumns:
         subscription."""
         self._width = len(header)
         own = _own_columns(header)
+        places = {name: header.index(name) for name in own}
         if PROGRESSED_COLUMN not in own:
             raise ProgressMissing(
                 "PROGRESS missing: subscribe WITH (PROGRESS), nothing is complete without it"
             )
         if TIMESTAMP_COLUMN not in own or (DIFF_COLUMN in own) == (STATE_COLUMN in own):
             raise ProtocolError(f"the columns {', '.join(header)} are not those of a SUBSCRIBE")
-        self._time, self._progressed = own.index(TIMESTAMP_COLUMN), own.index(PROGRESSED_COLUMN)
-        self._diff = own.index(DIFF_COLUMN) if DIFF_COLUMN in own else None
-        self._state = own.index(STATE_COLUMN) if STATE_COLUMN in own else None
-        self._values = len(own)
+        self._time, self._progressed = places[TIMESTAMP_COLUMN], places[PROGRESSED_COLUMN]
+        self._diff, self._state = places.get(DIFF_COLUMN), places.get(STATE_COLUMN)
+        self._values = [place for place in range(self._width) if place not in places.values()]
         #: The names of a row's values.
-        self.names = tuple(header[len(own) :])
+        self.names = tuple(header[place] for place in self._values)
 
     def decode(self, row: Sequence[Any]) -> ReceivedRow:
         """Decode a row. Raises ``ProtocolError`` for one that no SUBSCRIBE gives."""
@@ -75,44 +80,62 @@ class ReceivedColumns:
         time, progressed = _time(row[self._time]), _truth(row[self._progressed])
         if progressed:
             return ReceivedRow(time, True)
-        values = tuple(row[self._values :])
+        values = tuple([row[place] for place in self._values])
         if self._diff is not None:
             return ReceivedRow(time, False, diff=_diff(row[self._diff]), values=values)
         return ReceivedRow(time, False, state=_state(row[self._state or 0]), values=values)
 
 
 def _own_columns(header: Sequence[str]) -> list[str]:
-    """Return SUBSCRIBE's own columns, which come first.
+    """Return SUBSCRIBE's own columns, which a server sends first.
 
-    A relation may have columns of the same names behind them.
+    A relation may have columns of the same names behind them. Where they are not all in front, they are
+    wherever their names stand, if no name stands twice.
     """
+    marks = {DIFF_COLUMN, STATE_COLUMN}
     own: list[str] = []
     for name in header:
-        marks = {DIFF_COLUMN, STATE_COLUMN}
         if name not in _OWN or name in own or (name in marks and marks & {*own}):
             break
         own.append(name)
-    return own
+    found = [name for name in header if name in _OWN]
+    in_front = {TIMESTAMP_COLUMN, PROGRESSED_COLUMN} <= {*own} and marks & {*own}
+    return own if in_front or len({*found}) < len(found) else found
 
 
 def _time(value: Any) -> Timestamp:
-    """Read a timestamp: an HLC decimal's text, or a plain number, as Materialize has it, which is the logical
-    part alone."""
+    """Read a timestamp: an HLC decimal, or a plain number, as Materialize has it, which is the logical part
+    alone.
+
+    Drivers give a ``numeric`` as its text, as an integer or as a ``Decimal``.
+    """
     match value:
         case Timestamp():
             return value
         case bool():
             pass
-        case int() if value >= 0:
+        case int() if 0 <= value <= PLAIN_NUMBER_MAX:
             return Timestamp(0, value)
-        case str() if value.isascii() and value.isdigit():
-            return Timestamp(0, int(value))
+        case Decimal() if value.is_finite() and value.adjusted() < _DIGITS_MAX:
+            return _time_in(f"{value:f}", value)
         case str():
-            try:
-                return parse_decimal(value)
-            except ValueError:
-                pass
-    raise ProtocolError(f"{TIMESTAMP_COLUMN} is no timestamp: {value!r:.60}")
+            return _time_in(value, value)
+    raise _no_time(value)
+
+
+def _time_in(text: str, value: Any) -> Timestamp:
+    if text.isascii() and text.isdigit():
+        if len(text) > _DIGITS_MAX or int(text) > PLAIN_NUMBER_MAX:
+            raise _no_time(value)
+        return Timestamp(0, int(text))
+    try:
+        return parse_decimal(text)
+    except ValueError:
+        raise _no_time(value) from None
+
+
+def _no_time(value: Any) -> ProtocolError:
+    return ProtocolError(f"{TIMESTAMP_COLUMN} is no timestamp: {value!r:.60}")
 
 
 def _truth(value: Any) -> bool:

@@ -4,9 +4,10 @@ A token's text is the unpadded url-safe base64 of compact JSON:
 
     {"fingerprint":"...","format":1,"frontier":"1.0000000001","offsets":[["orders",0,1234]]}
 
-``frontier`` is exclusive: everything below it was delivered. ``offsets`` says from where each partition has
-to be read to have the rest. ``fingerprint`` is that of the subscription; UP TO, AS OF and PROGRESS are no
-part of it.
+``frontier`` is exclusive: everything below it was delivered. That of a server whose timestamps are plain
+numbers has the number behind the point, in as many digits as it needs: ``0.1700000000000``. ``offsets`` says
+from where each partition has to be read to have the rest. ``fingerprint`` is that of the subscription; UP TO,
+AS OF and PROGRESS are no part of it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidegate.errors import TokenRefused
-from tidegate.hlc import Timestamp, parse_decimal
+from tidegate.hlc import MAX_LOGICAL, Timestamp, parse_decimal
+from tidegate.subscribe.client.received_row import PLAIN_NUMBER_MAX
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
 TOKEN_FORMAT: Final = 1
+_PLAIN_NUMBER: Final = re.compile(r"0\.(?P<number>[0-9]{10,20})")
 #: 20,000 partitions; what is longer was not written here.
 _MOST_CHARACTERS: Final = 4 * 1024 * 1024
 
@@ -122,7 +126,19 @@ def _token(members: Mapping[str, Any]) -> ResumeToken:
         offsets[FeedPartition(topic, partition)] = offset
     if not isinstance(members["fingerprint"], str):
         raise TypeError("a fingerprint is a text")
-    return ResumeToken(Frontier(parse_decimal(members["frontier"])), members["fingerprint"], offsets)
+    return ResumeToken(_frontier(members["frontier"]), members["fingerprint"], offsets)
+
+
+def _frontier(text: str) -> Frontier:
+    """Read an HLC decimal, or a plain number above its logical part. Raises ``ValueError`` for neither.
+
+    No HLC has such a logical part: two texts never mean one frontier.
+    """
+    if isinstance(text, str) and (plain := _PLAIN_NUMBER.fullmatch(text)):
+        timestamp = Timestamp(0, int(plain["number"]))
+        if MAX_LOGICAL < timestamp.logical <= PLAIN_NUMBER_MAX and timestamp.decimal() == text:
+            return Frontier(timestamp)
+    return Frontier(parse_decimal(text))
 
 
 def damaged_token(what: str) -> TokenRefused:

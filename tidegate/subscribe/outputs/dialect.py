@@ -16,6 +16,7 @@ class Dialect(enum.Enum):
     | order within a timestamp, if none is asked for | retractions, then additions | by the row's values |
     | ties of WITHIN TIMESTAMP ORDER BY | retractions, then additions | by the row's values, then mz_diff |
     | values that are equal and written differently, as 1.0 and 1.00 | two | one |
+    | a lost timestamp in its error | an HLC decimal | its whole number, if it has no logical part |
     """
 
     TIDEGATE = "tidegate"

@@ -18,7 +18,7 @@ from tidegate.rows.types import SqlType
 from tidegate.subscribe.query.scope import Scope
 from tidegate.subscribe.query.typed_operands import require_order
 from tidegate.subscribe.statement.expression import ColumnReference, Constant
-from tidegate.subscribe.statement.faults import StatementFault
+from tidegate.subscribe.statement.faults import StatementFault, invalid_order_by
 from tidegate.subscribe.statement.statement import OutputClause, OutputMode, SortItem
 from tidegate.subscribe.updates.value_order import ValueOrder
 
@@ -147,8 +147,4 @@ def _sorted_position(
                     item.position,
                 )
             return number - 2
-    raise StatementFault.INVALID_ORDER_BY.error(
-        "invalid ORDER BY in SUBSCRIBE WITHIN TIMESTAMP ORDER BY",
-        item.position,
-        "its items must be columns of the relation or mz_diff, or their positions",
-    )
+    raise invalid_order_by(item.position)

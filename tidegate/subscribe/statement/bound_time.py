@@ -7,6 +7,7 @@
 | timestamp, of SQL or RFC 3339 | ``'2018-09-06 14:07:35.577149+00:00'`` |
 | time before now | ``'-1h'`` |
 | now | ``now()``, ``mz_now()`` |
+| whole numbers with ``+``, ``-`` and ``*`` | ``1536242855577149065 - 1000`` |
 
 A cast around one of them says nothing new. The text forms are those of a feed's ``cursor``.
 """
@@ -14,7 +15,9 @@ A cast around one of them says nothing new. The text forms are those of a feed's
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from operator import add, mul, neg, sub
 from typing import Final
 
 from tidegate.changefeed.statement.cursor import read_cursor
@@ -26,6 +29,7 @@ from tidegate.subscribe.statement.statement import BoundClause
 
 _LOGICAL_DIGITS: Final = 10
 _DECIMAL: Final = re.compile(r"(?P<wall>\d{1,19})(?:\.(?P<logical>\d{1,10}))?", re.ASCII)
+_ARITHMETIC: Final[Mapping[str, Callable[..., int]]] = {"+": add, "-": sub, "*": mul, "neg": neg}
 _NOW: Final = frozenset({"now", "mz_now"})
 
 
@@ -55,10 +59,26 @@ def _time(expression: Expression, now_ns: int) -> Timestamp | None:
             return _decimal(format(number, "f"))
         case Constant(value=str() as text):
             return _decimal(text.strip()) or _moment(text.strip(), now_ns)
+        case Operation(operator=name) if name in _ARITHMETIC:
+            computed = _whole(expression)
+            return None if computed is None else _decimal(str(computed))
         case Operation(operator=name, operands=()) if name in _NOW:
             return Timestamp(now_ns)
         case Operation(operator=name, operands=(operand,)) if name.startswith("cast "):
             return _time(operand, now_ns)
+    return None
+
+
+def _whole(expression: Expression) -> int | None:
+    """Compute an expression of whole numbers; ``None`` for any other, and for one beyond all timestamps."""
+    match expression:
+        case Constant(value=int() as number) if not isinstance(number, bool):
+            return number if abs(number) <= MAX.wall else None
+        case Operation(operator=name, operands=operands) if name in _ARITHMETIC:
+            numbers = [whole for operand in operands if (whole := _whole(operand)) is not None]
+            if len(numbers) == len(operands):
+                computed = _ARITHMETIC[name](*numbers)
+                return computed if abs(computed) <= MAX.wall else None
     return None
 
 

@@ -45,3 +45,12 @@ class StatementFault(enum.Enum):
         """
         code, sqlstate = self.value
         return SubscribeStatementError(brief(message), code, sqlstate, position, brief(hint))
+
+
+def invalid_order_by(position: int) -> SubscribeStatementError:
+    """Make the error for an item of WITHIN TIMESTAMP ORDER BY that is no column."""
+    return StatementFault.INVALID_ORDER_BY.error(
+        "invalid ORDER BY in SUBSCRIBE WITHIN TIMESTAMP ORDER BY",
+        position,
+        "its items must be columns of the relation or mz_diff, or their positions",
+    )

@@ -49,7 +49,7 @@ settings: (with as_of? up_to? | as_of up_to? | up_to) output*
 
 output: _ENVELOPE UPSERT _LPAR _KEY _LIST_LPAR key_column (_COMMA key_column)* _RPAR _RPAR
     | _ENVELOPE DEBEZIUM _LPAR _KEY _LIST_LPAR key_column (_COMMA key_column)* _RPAR _RPAR
-    | WITHIN sort_item (_COMMA sort_item)*
+    | WITHIN (sort_item | sort_row) (_COMMA (sort_item | sort_row))*
 key_column: word
 
 with: _WITH _LPAR option (_COMMA option)* _RPAR
@@ -71,6 +71,7 @@ limit: _LIMIT NUMBER
 offset: _OFFSET NUMBER
 
 sort_item: expression direction? nulls?
+sort_row: _LPAR expression (_COMMA expression)+ _RPAR direction? nulls?
 direction: ASC | DESC
 nulls: _NULLS (FIRST | LAST)
 

@@ -12,13 +12,14 @@ from lark.exceptions import UnexpectedInput
 from tidegate.changefeed.text.surrogates import LONE_SURROGATE
 from tidegate.subscribe.statement.expression import ColumnReference
 from tidegate.subscribe.statement.expression_tree import name_of, read_expression, unquoted
-from tidegate.subscribe.statement.faults import StatementFault
+from tidegate.subscribe.statement.faults import StatementFault, invalid_order_by
 from tidegate.subscribe.statement.grammar import GRAMMAR
 from tidegate.subscribe.statement.query_tree import read_query, read_relation, read_sort_item
 from tidegate.subscribe.statement.statement import (
     BoundClause,
     OutputClause,
     OutputMode,
+    SortItem,
     SubscribeStatement,
 )
 from tidegate.subscribe.statement.syntax_errors import found, syntax_error
@@ -93,9 +94,15 @@ def _output(clauses: list[Tree[Token]], text: str) -> OutputClause:
     kind, *parts = clauses[0].children
     position = clauses[0].meta.start_pos
     if kind.type == "WITHIN":
-        return OutputClause(OutputMode.ORDERED, order_by=tuple(map(read_sort_item, parts)), position=position)
+        return OutputClause(OutputMode.ORDERED, order_by=tuple(map(_sort_item, parts)), position=position)
     mode = OutputMode.UPSERT if kind.type == "UPSERT" else OutputMode.DEBEZIUM
     return OutputClause(mode, key=tuple(map(_key_column, parts)), position=position)
+
+
+def _sort_item(tree: Tree[Token]) -> SortItem:
+    if tree.data == "sort_row":
+        raise invalid_order_by(tree.meta.start_pos)
+    return read_sort_item(tree)
 
 
 def _key_column(tree: Tree[Token]) -> ColumnReference:

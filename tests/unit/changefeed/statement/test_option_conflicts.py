@@ -21,6 +21,14 @@ SUPPORTED = (
 @pytest.mark.parametrize(
     ("given", "text"),
     [
+        (
+            {"lagging_ranges_threshold": "0s"},
+            "option lagging_ranges_threshold must be a duration greater than 0",
+        ),
+        (
+            {"lagging_ranges_polling_interval": "-1s"},
+            "option lagging_ranges_polling_interval must be a duration greater than 0",
+        ),
         ({"resolved": "-1s"}, "negative durations are not accepted: resolved='-1s'"),
         (
             {"resolved": "soon"},
@@ -147,7 +155,8 @@ CONFLICTS: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"unordered": None, "resolved": None},
-        "unordered is not usable with resolved: without order no timestamp is ever complete",
+        "unordered is not usable with resolved because resolved timestamps cannot be guaranteed to be "
+        "correct in unordered mode",
     ),
     (
         {"envelope": "row", "enriched_properties": "source"},

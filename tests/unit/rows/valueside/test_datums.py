@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,10 @@ def test_a_datum_comes_back_exactly_from_a_value(typed: tuple[SqlType, Any]) -> 
     decoded, end = codec.decoders[wire_type](data + b"\x13", 0)
     assert end == len(data)
     assert exact(decoded) == exact(datum)
+
+
+def test_not_a_number_has_the_bits_that_go_writes() -> None:
+    assert value_codec(SqlType(Kind.FLOAT)).encode(-math.nan)[1].hex() == "7ff8000000000001"
 
 
 @given(typed=typed_datums)

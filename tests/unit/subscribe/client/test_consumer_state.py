@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -68,10 +69,39 @@ def test_a_clean_end_closes_what_is_held_and_an_empty_snapshot() -> None:
     assert (batch.frontier, batch.rows, batch.is_snapshot) == (None, (), True)
 
 
-@pytest.mark.parametrize("time", [7, "7", "0.0000000007", Timestamp(0, 7)])
+@pytest.mark.parametrize(
+    "time", [7, "7", Decimal(7), Decimal("7E0"), "0.0000000007", Decimal("0.0000000007"), Timestamp(0, 7)]
+)
 @pytest.mark.parametrize("flag", [True, "t", "true"])
 def test_timestamps_and_truth_values_come_in_several_forms(time: Any, flag: Any) -> None:
     assert run([progress(5), progress(time, flag)])[0].frontier == Timestamp(0, 7)
+
+
+@pytest.mark.parametrize(
+    "time", [1_700_000_000_000, "1700000000000", Decimal(1_700_000_000_000), Decimal("1.7E12")]
+)
+def test_milliseconds_are_plain_numbers(time: Any) -> None:
+    assert run([progress(5), progress(time)])[0].frontier == Timestamp(0, 1_700_000_000_000)
+
+
+@pytest.mark.parametrize(
+    "time", [2**64, "18446744073709551616", "9" * 5000, Decimal("1E+9999"), Decimal("NaN"), Decimal("0.5")]
+)
+def test_no_plain_number_has_more_than_64_bits(time: Any) -> None:
+    with pytest.raises(ProtocolError, match="mz_timestamp is no timestamp"):
+        run([progress(time)])
+
+
+def test_columns_of_subscribe_may_stand_anywhere_if_no_name_stands_twice() -> None:
+    header = ("k", "mz_timestamp", "v", "mz_progressed", "mz_diff")
+    rows: list[list[Any]] = [
+        [None, 1, None, True, None],
+        ["a", 1, 7, False, 2],
+        [None, 2, None, True, None],
+    ]
+    assert [(row.diff, row.values) for row in run(rows, header)[0].rows] == [(2, ("a", 7))]
+    with pytest.raises(ProgressMissing):
+        ConsumerState((*header, "mz_diff"))
 
 
 def test_columns_are_known_by_their_names() -> None:

@@ -52,6 +52,13 @@ def test_a_token_is_read_as_it_was_written(
     assert read_token(str(token), fingerprint) == token
 
 
+@pytest.mark.parametrize("number", [2**31 - 1, 2**31, 9_999_999_999, 1_700_000_000_000, 2**64 - 1])
+def test_a_frontier_of_plain_numbers_is_read_as_it_was_written(number: int) -> None:
+    token = ResumeToken(Frontier(Timestamp(0, number)), "f0")
+    assert read_token(str(token), "f0") == token
+    assert token.as_of == Timestamp(0, number - 1)
+
+
 def test_a_resume_begins_below_the_frontier() -> None:
     assert TOKEN.as_of == Timestamp(7, 2)
     assert ResumeToken(Frontier(ZERO), "").as_of == ZERO
@@ -73,6 +80,9 @@ def test_a_resume_begins_below_the_frontier() -> None:
         (text_of({**MEMBERS, "fingerprint": 1}), "damaged"),
         (text_of({**MEMBERS, "frontier": "-1"}), "damaged"),
         (text_of({**MEMBERS, "frontier": 7}), "damaged"),
+        (text_of({**MEMBERS, "frontier": "1.2147483648"}), "damaged"),
+        (text_of({**MEMBERS, "frontier": "0.02147483648"}), "damaged"),
+        (text_of({**MEMBERS, "frontier": f"0.{2**64}"}), "damaged"),
         (text_of({**MEMBERS, "offsets": [["t", 0]]}), "damaged"),
         (text_of({**MEMBERS, "offsets": [["t", 0, -1]]}), "damaged"),
         (text_of({**MEMBERS, "offsets": None}), "damaged"),

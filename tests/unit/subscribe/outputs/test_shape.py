@@ -72,6 +72,8 @@ def test_items_of_order_by_are_columns_or_positions(item: str, position: int) ->
             "4 in ORDER BY clause is out of range (1 - 3)",
         ),
         ("WITHIN TIMESTAMP ORDER BY a + 1", "a b", "invalid_order_by", "invalid ORDER BY in SUBSCRIBE"),
+        ("WITHIN TIMESTAMP ORDER BY (a, b)", "a b", "invalid_order_by", "invalid ORDER BY in SUBSCRIBE"),
+        ("WITHIN TIMESTAMP ORDER BY a, (a, b) DESC", "a b", "invalid_order_by", "invalid ORDER BY in"),
         ("WITHIN TIMESTAMP ORDER BY TRUE", "a b", "invalid_order_by", "invalid ORDER BY in SUBSCRIBE"),
         ("WITHIN TIMESTAMP ORDER BY 'a'", "a b", "invalid_order_by", "invalid ORDER BY in SUBSCRIBE"),
     ],

@@ -32,6 +32,10 @@ def time_of(text: str) -> Timestamp:
         ("'2218-09-06'", Timestamp(7847539200 * NANOS_PER_SECOND)),
         ("'-10s'", Timestamp(NOW - 10 * NANOS_PER_SECOND)),
         ("mz_now()", Timestamp(NOW)),
+        ("5+5", Timestamp(10)),
+        ("2 * (7 - 3) - 1", Timestamp(7)),
+        ("-(1 - 3)", Timestamp(2)),
+        ("(1 + 1)::mz_timestamp", Timestamp(2)),
     ],
 )
 def test_a_bound_is_a_timestamp(text: str, time: Timestamp) -> None:
@@ -39,7 +43,12 @@ def test_a_bound_is_a_timestamp(text: str, time: Timestamp) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["NULL", "TRUE", "'soon'", "-1", "a", "1 + 1", "99999999999999999999", "'10s'", "0.9999999999"]
+    "text",
+    [
+        *("NULL", "TRUE", "'soon'", "-1", "a", "99999999999999999999", "'10s'", "0.9999999999"),
+        *("1 - 2", "a + 1", "1 + '1'", "1.5 + 1", "1 + TRUE", "6 / 2", "9223372036854775807 + 1"),
+        "9223372036854775807 * 9223372036854775807 * 0",
+    ],
 )
 def test_what_is_no_timestamp_is_refused(text: str) -> None:
     with pytest.raises(
