@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(text(Kind::Int, b"\x11\x03\x03\x02\x02\x04").unwrap(), "[1, null, 2]");
         assert_eq!(text(Kind::Text, b"\x01\x06\x01\x01a").unwrap(), "[\"a\"]");
         assert_eq!(text(Kind::Bool, b"\x01\x0b\x02\x0a\x0b").unwrap(), "[true, false]");
-        assert_eq!(text(Kind::TimeTz, b"\x01\x0f\x12\x01\x00\x00").unwrap(), "[\"00:00:00+00:00:00\"]");
+        assert_eq!(text(Kind::TimeTz, b"\x01\x0f\x12\x01\x00\x00").unwrap(), "[\"00:00:00+00\"]");
         assert_eq!(text(Kind::Int, b"\x01\x03\x00").unwrap(), "[]");
     }
 

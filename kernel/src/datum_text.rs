@@ -79,7 +79,18 @@ fn hours_text(out: &mut Vec<u8>, micros: u64) {
     fraction_text(out, micros % MICROS_PER_SECOND as u64, 6);
 }
 
-/// A TIMETZ; its offset counts west of UTC, and its text east.
+/// A TIMETZ as SQL and JSON have it: minutes and seconds of its offset are left out where it has none.
+pub fn sql_timetz_text(out: &mut Vec<u8>, micros: i64, offset: i64) -> Option<()> {
+    timetz_text(out, micros, offset)?;
+    for _ in 0..2 {
+        if out.ends_with(b":00") {
+            out.truncate(out.len() - 3);
+        }
+    }
+    Some(())
+}
+
+/// A TIMETZ in Avro; its offset counts west of UTC, and its text east.
 pub fn timetz_text(out: &mut Vec<u8>, micros: i64, offset: i64) -> Option<()> {
     time_text(out, micros)?;
     let seconds = u32::try_from(offset.unsigned_abs()).ok().filter(|seconds| *seconds <= OFFSET_MAX)?;
@@ -258,6 +269,9 @@ mod tests {
         assert_eq!(iso(0, 1, 3_600_000_000_000), "P1DT1H");
         assert_eq!(text(|out| timetz_text(out, 0, -7200).unwrap()), "00:00:00+02:00:00");
         assert_eq!(timetz_text(&mut vec![], 0, i64::MIN), None);
+        for (offset, shown) in [(-7200, "+02"), (0, "+00"), (19800, "-05:30"), (1, "-00:00:01")] {
+            assert_eq!(text(|out| sql_timetz_text(out, 0, offset).unwrap()), format!("00:00:00{shown}"));
+        }
     }
 
     #[test]

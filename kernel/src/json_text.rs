@@ -2,7 +2,7 @@
 
 use crate::datum::Datum;
 use crate::datum_text::{
-    bits_text, date_text, inet_text, interval_text, lsn_text, time_text, timestamp_text, timetz_text,
+    bits_text, date_text, inet_text, interval_text, lsn_text, sql_timetz_text, time_text, timestamp_text,
 };
 use crate::kind::{Kind, Type};
 use crate::number_text::{decimal, decimal_text, float_text};
@@ -38,7 +38,7 @@ pub fn datum_json(out: &mut Vec<u8>, datum: &Datum, of: &Type, scratch: &[u8]) -
             timestamp_text(out, seconds, nanos);
             out.extend_from_slice(if kind == Kind::TimestampTz { b"Z\"" } else { b"\"" });
         }
-        Datum::TimeTz(micros, offset) => quoted(out, |out| timetz_text(out, micros, offset))?,
+        Datum::TimeTz(micros, offset) => quoted(out, |out| sql_timetz_text(out, micros, offset))?,
         Datum::Interval(months, days, nanos) => {
             in_quotes(out, |out| interval_text(out, months, days, nanos));
         }

@@ -119,7 +119,7 @@ def time_text(micros: int) -> str:
 
 
 def timetz_text(value: TimeTz) -> str:
-    """Return a TIMETZ: ``03:04:05+02:00:00``. The stored offset counts west of UTC, the text counts east."""
+    """Return a TIMETZ in Avro: ``03:04:05+02:00:00``. The stored offset counts west of UTC, the text east."""
     return time_text(value.micros) + _offset_text(value.offset_seconds)
 
 
@@ -132,8 +132,11 @@ def _offset_text(offset_seconds: int) -> str:
 
 
 def sql_timetz_text(value: TimeTz) -> str:
-    """Return a TIMETZ as SQL prints it: ``03:04:05+02``, with minutes and seconds of the offset where it
-    has any.
+    """Return a TIMETZ as SQL and JSON have it: ``03:04:05+02``.
+
+    Minutes and seconds of the offset are there where it has any.
+
+    Source: ``tree.PGWireFormatTimeTZ``, since CockroachDB 23.1.
     """
     text = timetz_text(value)
     for _ in range(2):

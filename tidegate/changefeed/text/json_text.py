@@ -135,7 +135,7 @@ _BY_KIND: Final[dict[Kind, TextEncoder]] = {
     Kind.INET: _quoted(datum_text.inet_text),
     Kind.DATE: _quoted(datum_text.date_text),
     Kind.TIME: _quoted(datum_text.time_text),
-    Kind.TIMETZ: _quoted(datum_text.timetz_text),
+    Kind.TIMETZ: _quoted(datum_text.sql_timetz_text),
     Kind.TIMESTAMP: _quoted(datum_text.timestamp_text),
     Kind.TIMESTAMPTZ: _quoted(datum_text.timestamptz_text),
     Kind.INTERVAL: _quoted(datum_text.interval_text),

@@ -173,7 +173,9 @@ def _timestamptz(text: str) -> int:
 
 def _timetz(text: str) -> TimeTz:
     sign = max(text.rfind("+"), text.rfind("-"))
-    return TimeTz(_nanos(text[:sign]) // 1000, -_nanos(text[sign:]) // 10**9)
+    zone = text[sign:]
+    zone += ":00" * (2 - zone.count(":"))  # left out where it is zero
+    return TimeTz(_nanos(text[:sign]) // 1000, -_nanos(zone) // 10**9)
 
 
 def _interval(text: str) -> Interval:
