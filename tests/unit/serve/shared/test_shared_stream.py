@@ -520,7 +520,8 @@ def test_a_snapshot_that_is_made_when_the_reader_has_ended_is_its_error_and_not_
             for _ in range(2):
                 table.threads.submit(free.wait)
             waiting = asyncio.ensure_future(table.stream("SUBSCRIBE accounts").next())
-            await asyncio.sleep(0.01)
+            while not table.threads._work_queue.qsize():  # noqa: ASYNC110 - the queue tells nobody
+                await asyncio.sleep(0)
             table.source.fail(HistoryLost("deleted"))
             await asyncio.to_thread(table.thread.join)
             free.set()
