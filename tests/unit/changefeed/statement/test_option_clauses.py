@@ -187,7 +187,7 @@ def test_the_error_stands_at_the_clause_that_is_at_fault() -> None:
 def test_the_fault_is_at_an_option_that_is_named_and_not_at_a_part_of_a_word() -> None:
     """The sentence on key_column says "preserved" and names unordered, which is not there."""
     with pytest.raises(
-        StatementError, match="requires the unordered option .* cannot be preserved"
+        StatementError, match=r"requires the unordered option .* cannot be preserved"
     ) as caught:
         read(clauses(diff=None, key_column="b"))
     assert caught.value.position == 10
