@@ -121,7 +121,8 @@ def _difference(
         return f"listens at port {runs_at} and not at {port}"
     if data is not None and data.resolve() != running.data:
         return f"has its data in {running.data} and not in {data}"
-    if other := [key for key, value in settings.items() if running.settings.get(key) != value]:
+    known = running.settings  # none are known of a server that an earlier version started
+    if known is not None and (other := [key for key, value in settings.items() if known.get(key) != value]):
         return f"was not started with this value of {', '.join(other)}"
     return ""
 

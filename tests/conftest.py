@@ -150,7 +150,7 @@ def _share_of(item: pytest.Item) -> int:
     mark = item.get_closest_marker("sampled")
     share = 1 if mark is None else int(mark.args[0])
     is_long = _SECONDS.get(_test_of(item), 0) >= LONG_S and item.get_closest_marker("always") is None
-    return share * _ONE_IN if is_long else share
+    return max(share, _ONE_IN) if is_long else share
 
 
 def _seconds(item: pytest.Item) -> float:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-_ROOT: Final = Path(__file__).parents[1]
 LIST: Final = Path(__file__).with_suffix(".txt")
 #: A test that takes less is not noted. `make unit` takes these alone.
 QUICK_S: Final = 0.1

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
@@ -26,7 +26,8 @@ class RunRecord:
         log, data: its log file and data directory.
         started_at: the wall clock at its start, in seconds since the epoch.
         stop_signal: the signal that asks it for an orderly end.
-        settings: the settings that it was started with, beside those of its recipe.
+        settings: the settings that it was started with, beside those of its recipe. None where an earlier
+            version started it, which noted none.
     """
 
     name: str
@@ -36,7 +37,7 @@ class RunRecord:
     data: Path
     started_at: float
     stop_signal: signal.Signals = signal.SIGTERM
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] | None = None
 
     @classmethod
     def load(cls, path: Path) -> Self | None:

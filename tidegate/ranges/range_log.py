@@ -90,10 +90,10 @@ def _require_copy(state: RangeState, command: Command) -> None:
     """Raise ``ForbiddenOp`` for a command at an applied index that cannot be a copy of an applied one.
 
     A copy closes nothing above what the range has closed, and has no version above its newest one. An intent
-    of a copy is open still, or was committed at or below the newest version, or was aborted. Where a store
-    that began anew, or was restored, goes on in the log of its former self, what closes next would cover the
-    versions of such commands, and nobody has taken them. An intent that was aborted looks like one of such a
-    store: then the range is scanned for nothing.
+    of a copy that is above both is open still, or was aborted. Where a store that began anew, or was
+    restored, goes on in the log of its former self, what closes next would cover the versions of such
+    commands, and nobody has taken them. A copy of an intent that was aborted only just now looks like one of
+    such a store: then the range is scanned for nothing.
     """
     if command.generation != state.generation:
         return
@@ -107,15 +107,17 @@ def _require_copy(state: RangeState, command: Command) -> None:
             raise ForbiddenOp(
                 f"{again} with a version at {op.timestamp}, above the newest at {state.high}: {_ANEW}"
             )
-        if (
-            isinstance(op, WriteIntent)
-            and op.timestamp > state.high
-            and not state.resolver.queue.get(op.txn_id)
-        ):
+        if isinstance(op, WriteIntent) and _is_unknown(state, op):
             raise ForbiddenOp(
                 f"{again} with an intent at {op.timestamp}, which is neither open nor committed: {_ANEW}, or "
                 "the intent was aborted"
             )
+
+
+def _is_unknown(state: RangeState, intent: WriteIntent) -> bool:
+    """Whether an intent above all that is closed and committed is not open."""
+    above = max(state.high, state.resolver.closed)
+    return intent.timestamp > above and state.resolver.queue.get(intent.txn_id) is None
 
 
 def _require_followable(state: RangeState, generation: Generation, what: str) -> None:

@@ -56,7 +56,7 @@ class PlainPath:
         if before is RowBefore.NOWHERE:  # nobody else sees its rows: they can have the output's order at once
             relation, shape = _in_output_order(relation, shape)
         self._changes = PlainChanges(relation, before, key_rows, reduced)
-        self._show = plain_rows(shape, plan.dialect.identity)
+        self._show = plain_rows(shape)
         self._progress = plan.shape.progress
         self._wants_newest = bounds.snapshot or before is RowBefore.KEY_ROWS
         self._newest = NewestRows(self._held.share)

@@ -53,7 +53,7 @@ class StatementRows:
         self._selection = plan.selection(share)
         reduced = reduced_columns(plan)
         self._columns = ReducedColumns(plan.relation, reduced) if reduced else None
-        self._plain = plain_rows(plan.shape, plan.dialect.identity) if is_plain(plan) else None
+        self._plain = plain_rows(plan.shape) if is_plain(plan) else None
         self.stateful = self._selection is not None and self._selection.stateful
         self.fingerprint = fingerprint(plan, source)
         # Tokens outlive a change of a column's type; a query compares by the types that it was planned with.

@@ -424,12 +424,13 @@ def reduced_columns(plan: SubscribePlan) -> frozenset[str]:
 def is_plain(plan: SubscribePlan) -> bool:
     """Whether each version of a row can be shown alone, without a look at other rows.
 
-    That is so for a table without a query, as diffs or by its primary key.
+    That is so for a table without a query, as diffs or by its primary key. Materialize has another order, and
+    other numbers.
     """
-    if plan.query is not None:
+    if plan.query is not None or plan.dialect is not Dialect.TIDEGATE:
         return False
     if plan.shape.mode is OutputMode.DIFFS:
-        return plan.dialect is Dialect.TIDEGATE
+        return True
     key = {plan.shape.columns[at] for at in plan.shape.key}
     return bool(key) and key == {*plan.relation.primary_key}
 

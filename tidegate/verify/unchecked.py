@@ -24,7 +24,7 @@ _NEED_ROW_KEYS: Final = (
     ViolationKind.LATE_ROW,
     ViolationKind.CHANGED_DUPLICATE,
 )
-_NEED_OWNER: Final = (ViolationKind.UNREADABLE, ViolationKind.WRONG_SCAN_ROW, *_NEED_HISTORY)
+_NEED_OWNER: Final = (ViolationKind.UNREADABLE, ViolationKind.WRONG_SCAN_ROW)
 _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 
 
@@ -80,7 +80,8 @@ def unchecked_rules(
         yield Unchecked(_NEED_MEMORY, f"{counts.undecided:,} {reason}")
     if unclear:
         reason = "records may be those of another feed that had the topics: nothing in them tells"
-        yield Unchecked(_NEED_OWNER, f"{unclear:,} {reason}")
+        kinds = _NEED_OWNER + (_NEED_HISTORY + _NEED_ALL if audited.compared else ())
+        yield Unchecked(kinds, f"{unclear:,} {reason}")
     yield from _after_losses(losses, audited)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 
 from tests.feeds import activation
-from tests.hand_log import HandLog, HandRange, at, intent
+from tests.hand_log import HandLog, HandRange, at, intent, txn
 from tests.unit.processor.driving import Driven
 from tests.unit.processor.logs import PLAIN
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
-from tidegate.raftlog.entry import Op, RangeId, SnapshotReason
+from tidegate.raftlog.entry import AbortIntent, AbortTxn, Op, RangeId, SnapshotReason
 
 _ROWS = 50
 
@@ -26,7 +26,7 @@ class _Former:
     def __init__(self, mode: KernelMode) -> None:
         self.log = HandLog(1)
         self.log.describe(PLAIN)
-        former = self.log.open_range(1, PLAIN.span)
+        self.former = former = self.log.open_range(1, PLAIN.span)
         for number in range(1, _ROWS + 1):
             former.apply(PLAIN.put(1 + number, number, "old"), close=number + 0.5)
         config = ProcessorConfig(kernel=kernels_for(mode))
@@ -104,3 +104,21 @@ def test_copies_of_all_entries_change_nothing(mode: KernelMode) -> None:
     assert len(store.driven.rows) == _ROWS
     assert store.resolved == before
     assert store.driven.causes == []
+
+
+@pytest.mark.parametrize("mode", [KernelMode.OFF, KernelMode.ON, KernelMode.CHECK])
+@pytest.mark.parametrize("end", [AbortIntent(txn(8)), AbortTxn(txn(8))])
+def test_copies_of_an_intent_that_was_aborted_change_nothing(mode: KernelMode, end: Op) -> None:
+    """As a source writes them again that has crashed."""
+    store = _Former(mode)
+    former, log = store.former, store.log.partitions[0]
+    before = len(log)
+    former.apply(intent(8, 101))
+    former.apply(end)
+    former.heartbeat(105)
+    copies = log[before:]
+    store.run()
+    resolved = store.resolved
+    store.driven.run([record._replace(offset=record.offset + len(copies)) for record in copies])
+    assert store.driven.causes == []
+    assert store.resolved == resolved == at(105).wall

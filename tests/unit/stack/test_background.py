@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -70,6 +71,17 @@ def test_up_when_up_changes_nothing(tmp_path: Path) -> None:
     ):
         assert second.already
         assert second.record == first.record
+
+
+def test_settings_of_a_server_that_an_earlier_version_started_are_not_known() -> None:
+    up("toy", settings={"stop": "SIGINT"})
+    path = background._record_path("toy")
+    fields = json.loads(path.read_text())
+    del fields["settings"]
+    path.write_text(json.dumps(fields))
+    again = up("toy", settings={"stop": "SIGINT"})
+    assert again.already
+    assert again.record.settings is None
 
 
 def test_up_when_up_otherwise_than_asked_for_is_an_error_and_changes_nothing(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ class ReceivedColumns:
 def _own_columns(header: Sequence[str]) -> list[str]:
     """Return SUBSCRIBE's own columns, which a server sends first.
 
-    A relation may have columns of the same names behind them. Where they are not all in front, they are
-    wherever their names stand, if no name stands twice.
+    A relation may have columns of the same names behind them. Where a timestamp and a diff or state are not
+    in front, all are wherever their names stand, if no name stands twice.
     """
     marks = {DIFF_COLUMN, STATE_COLUMN}
     own: list[str] = []
@@ -99,7 +99,7 @@ def _own_columns(header: Sequence[str]) -> list[str]:
             break
         own.append(name)
     found = [name for name in header if name in _OWN]
-    in_front = {TIMESTAMP_COLUMN, PROGRESSED_COLUMN} <= {*own} and marks & {*own}
+    in_front = TIMESTAMP_COLUMN in own and marks & {*own}
     return own if in_front or len({*found}) < len(found) else found
 
 

@@ -5,8 +5,8 @@
 2. An update at or above UP TO is left out.
 3. When the frontier rises to F, the updates below F are shown timestamp by timestamp. Equal rows of a
    timestamp are one row, with the sum of their diffs. Rows that are equal and written differently, as
-   1.0 and 1.00, are two: each one goes as it came. In Materialize's dialect they are one, as no number has
-   a scale there.
+   1.0 and 1.00, are two: each one goes as it came. In Materialize's dialect no number has a scale, and both
+   are 1.
 4. With PROGRESS a progress row at F follows: no update below F will come any more, one *at* F may. The first
    row of all is a progress row at AS OF; F is not repeated, nor shown at or below AS OF.
 5. A frontier at or above UP TO, or the empty one, ends the stream.
@@ -28,7 +28,8 @@ from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.outputs.tracked_keys import TrackedKeys
 from tidegate.subscribe.statement.statement import OutputMode
 from tidegate.subscribe.updates.frontier import Frontier, Progress, frontier_after
-from tidegate.subscribe.updates.row_identity import first_spelled
+from tidegate.subscribe.updates.row_identity import written_identity
+from tidegate.subscribe.updates.scales import without_scales
 from tidegate.subscribe.updates.update import RowValues, Update
 
 _DIFFS: Final = frozenset({OutputMode.DIFFS, OutputMode.ORDERED})
@@ -49,7 +50,7 @@ class OutputBounds:
 class Outputs:
     """The stage's state: the updates that wait, and how far it is."""
 
-    __slots__ = ("_bounds", "_dialect", "_form", "_identity", "_shape", "_waiting", "ended", "frontier")
+    __slots__ = ("_bounds", "_dialect", "_form", "_shape", "_waiting", "ended", "frontier")
 
     def __init__(
         self,
@@ -67,7 +68,6 @@ class Outputs:
             self._form = DiffRows(shape, dialect)
         else:
             self._form = TrackedKeys(shape) if track_keys else KeyedRows(shape)
-        self._identity = dialect.identity
         self._waiting: dict[Timestamp, dict[Hashable, Update]] = {}
         #: Every update below it has been shown.
         self.frontier = Frontier(bounds.as_of)
@@ -127,11 +127,11 @@ class Outputs:
 
     def _hold(self, update: Update) -> None:
         rows = self._waiting.setdefault(update.time, {})
-        identity = self._identity(update.row)
+        if self._dialect is Dialect.MATERIALIZE:
+            update = update._replace(row=without_scales(update.row))
+        identity = written_identity(update.row)
         known = rows.get(identity)
-        if known is not None:
-            update = Update(update.time, known.diff + update.diff, first_spelled(known.row, update.row))
-        rows[identity] = update
+        rows[identity] = update if known is None else known._replace(diff=known.diff + update.diff)
 
     def _rows_below(self, progress: Progress) -> list[RowValues]:
         times = sorted(time for time in self._waiting if progress is None or time < progress)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from functools import partial
 from itertools import repeat
 from operator import add, eq, is_not, itemgetter
 from typing import Any, Final, TypeAlias
@@ -21,7 +20,7 @@ from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
 from tidegate.subscribe.outputs.keyed_rows import DELETE, INSERT, UPSERT
 from tidegate.subscribe.outputs.shape import OutputShape
 from tidegate.subscribe.statement.statement import OutputMode
-from tidegate.subscribe.updates.row_identity import Identity, written_identity
+from tidegate.subscribe.updates.row_identity import written_identity
 from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import value_key, values_key
 
@@ -36,22 +35,17 @@ _ORDERED: Final = frozenset({bool, bytes, str})
 ShowChanges: TypeAlias = Callable[[Iterable[TimeGroup], _Rows, _Rows], list[RowValues]]
 
 
-def plain_rows(shape: OutputShape, identity: Identity = written_identity) -> ShowChanges:
-    """Return the function that shows changes of a statement without a query: by diffs, or by key.
-
-    A change to a row of the same ``identity`` is none.
-    """
+def plain_rows(shape: OutputShape) -> ShowChanges:
+    """Return the function that shows changes of a statement without a query: by diffs, or by key."""
     if not shape.key:
-        return partial(_shown_as_diffs, identity)
-    changes = _KeyedChanges(shape, identity)
+        return _shown_as_diffs
+    changes = _KeyedChanges(shape)
     return changes.with_before if shape.mode is OutputMode.DEBEZIUM else changes.new_values
 
 
-def _shown_as_diffs(
-    identity: Identity, groups: Iterable[TimeGroup], before: _Rows, after: _Rows
-) -> list[RowValues]:
+def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
     """Show retractions first, then additions, each in the order of their values."""
-    _leave_out_unchanged(before, after, identity)
+    _leave_out_unchanged(before, after)
     groups = list(groups)
     gone, come = _there(before), _there(after)
     rows: list[Any] = [*map(before.__getitem__, gone.tolist()), *map(after.__getitem__, come.tolist())]
@@ -131,10 +125,9 @@ def _runs(same: Mask) -> list[tuple[int, int]]:
 class _KeyedChanges:
     """Shows changes by the primary key: one row for each key that changes, in the order of the keys."""
 
-    __slots__ = ("_identity", "_key", "_nothing", "_only_key", "_reordered", "_rest")
+    __slots__ = ("_key", "_nothing", "_only_key", "_reordered", "_rest")
 
-    def __init__(self, shape: OutputShape, identity: Identity) -> None:
-        self._identity = identity
+    def __init__(self, shape: OutputShape) -> None:
         self._key, self._rest = picker(shape.key), picker(shape.rest)
         #: The function whose value rows are sorted by: the only value of a key as it is.
         self._only_key: Callable[[Any], Any] = itemgetter(*shape.key)
@@ -144,7 +137,7 @@ class _KeyedChanges:
 
     def new_values(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
         """Show changes as rows of ENVELOPE UPSERT."""
-        _leave_out_unchanged(before, after, self._identity)
+        _leave_out_unchanged(before, after)
         key, nothing, reordered = self._key, self._nothing, self._reordered
         shown: list[RowValues] = []
         groups = list(groups)
@@ -171,7 +164,7 @@ class _KeyedChanges:
 
     def with_before(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
         """Show changes as rows of ENVELOPE DEBEZIUM."""
-        _leave_out_unchanged(before, after, self._identity)
+        _leave_out_unchanged(before, after)
         key, rest, nothing = self._key, self._rest, self._nothing
         shown: list[RowValues] = []
         for head, begin, end in groups:
@@ -218,11 +211,11 @@ class _KeyedChanges:
         return [before[at] for at in order], [after[at] for at in order]
 
 
-def _leave_out_unchanged(before: _Rows, after: _Rows, identity: Identity) -> None:
+def _leave_out_unchanged(before: _Rows, after: _Rows) -> None:
     """Set both rows of each change that changes nothing to ``None``."""
     equal = map(eq, before, after)
     for at in [at for at, is_equal in enumerate(equal) if is_equal or _differ_by_nan(before[at], after[at])]:
-        if _are_one(before[at], after[at], identity):
+        if _are_one(before[at], after[at]):
             before[at] = after[at] = None
 
 
@@ -236,11 +229,11 @@ def _differ_by_nan(before: RowValues | None, after: RowValues | None) -> bool:
     return False
 
 
-def _are_one(before: RowValues | None, after: RowValues | None, identity: Identity) -> bool:
-    """Whether two rows are one row, where TRUE is not 1 and NaN is NaN."""
+def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
+    """Whether two rows are one row, where TRUE is not 1 and NaN is NaN, and written alike."""
     if before is None or after is None:
         return before is after
-    return identity(before) == identity(after)
+    return written_identity(before) == written_identity(after)
 
 
 def _sort_rows(rows: list[RowValues]) -> None:

@@ -11,15 +11,13 @@ JSON have no hash. Rows without such values are their own identity, which is the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 #: Values that are equal exactly where SQL says so, and that are written in one form.
 _PLAIN: Final = frozenset({int, str, bytes, type(None)})
 _NAN: Final = "NaN"
-#: A function that returns the identity of a row.
-Identity: TypeAlias = Callable[[tuple[Any, ...]], Hashable]
 
 
 def row_identity(values: tuple[Any, ...]) -> Hashable:

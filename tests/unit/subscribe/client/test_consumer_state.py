@@ -104,6 +104,11 @@ def test_columns_of_subscribe_may_stand_anywhere_if_no_name_stands_twice() -> No
         ConsumerState((*header, "mz_diff"))
 
 
+def test_a_tables_column_is_not_taken_for_progress() -> None:
+    with pytest.raises(ProgressMissing):
+        ConsumerState(("mz_timestamp", "mz_diff", "id", "mz_progressed"))
+
+
 def test_columns_are_known_by_their_names() -> None:
     header = ("mz_progressed", "mz_diff", "mz_timestamp", "mz_diff")
     batches = run([[True, None, 1, None], [False, "-2", 1, "x"], [True, None, 2, None]], header)

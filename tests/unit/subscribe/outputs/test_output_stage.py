@@ -139,10 +139,18 @@ def test_a_tracked_key_tells_what_is_live_after_a_violation() -> None:
 
 
 def test_numbers_have_a_scale_here_and_none_in_materialize() -> None:
-    updates = [update(15, -1, "a", Decimal("1.00")), update(15, 1, "a", Decimal("1.0"))]
-    for clause in "", "ENVELOPE UPSERT (KEY (k))":
-        ours, theirs = outputs(clause), outputs(clause, dialect=Dialect.MATERIALIZE)
-        for stage in ours, theirs:
-            stage.take(updates)
-        assert any(not row[1] for row in ours.advance(at(20)))
-        assert [row[1] for row in theirs.advance(at(20))] == [True]
+    one, same = Decimal("1.00"), Decimal("1.0")
+    came, changed = update(15, 1, "a", one), [update(25, -1, "a", one), update(25, 1, "a", same)]
+    for clause in "", "ENVELOPE UPSERT (KEY (k))", "ENVELOPE DEBEZIUM (KEY (k))":
+        for tracked in (False, True) if clause else (False,):
+            ours, theirs = (outputs(clause, dialect=each, track_keys=tracked) for each in Dialect)
+            shown = []
+            for stage in ours, theirs:
+                stage.take([came, *changed, update(35, -1, "a", same)])
+                rows = stage.advance(at(40))
+                shown.append([(row[0].wall, *row[2:]) for row in rows if not row[1]])
+            assert {row[0] for row in shown[0]} == {15, 25, 35}
+            assert [row[0] for row in shown[1]] == [15, 35]
+            assert "key_violation" not in str(shown)
+            assert "1.0" in repr(shown[0])
+            assert "1.0" not in repr(shown[1])

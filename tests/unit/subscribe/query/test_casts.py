@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.subscribe.query.typed_column import FORMATS, rows_of
 from tidegate.errors import EvaluationError
-from tidegate.rows.types import Json, Kind, SqlType
+from tidegate.rows.types import Json, Kind, SqlType, TimeTz
 from tidegate.subscribe.query.arithmetic import calculate
 from tidegate.subscribe.query.casts import cast
 
@@ -36,6 +36,10 @@ NUMERIC = SqlType(Kind.DECIMAL, width=30, scale=2)
         (Kind.FLOAT, -math.inf, "-Infinity"),
         (Kind.FLOAT, math.nan, "NaN"),
         (Kind.STRING, "é", "é"),
+        (Kind.TIMETZ, TimeTz(11_045_000_000, -7200), "03:04:05+02"),
+        (Kind.TIMETZ, TimeTz(0, 19_800), "00:00:00-05:30"),
+        (Kind.TIMETZ, TimeTz(0, 1), "00:00:00-00:00:01"),
+        (Kind.TIMETZ, TimeTz(0, 0), "00:00:00+00"),
     ],
     ids=str,
 )
