@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,6 +15,9 @@ from tidegate.client.kafka.connection import MECHANISMS, PROTOCOLS
 from tidegate.client.kafka.environment import SHOWN_FIELDS, connection_with_secrets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_NOT_OF_TOPICS: Final = re.compile(r"[^a-zA-Z0-9._-]")
+_TOPIC_CHARACTERS: Final = 200
 
 _OPTIONS = (
     click.option(
@@ -99,8 +103,19 @@ def kafka_options(command: _Command) -> Callable[..., Any]:
     return connected
 
 
+def _of_topics(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    """Return a part of topics' names. Raises ``click.BadParameter`` for what no topic's name may have."""
+    if _NOT_OF_TOPICS.search(text) or len(text) > _TOPIC_CHARACTERS:
+        raise click.BadParameter(
+            "topics are named with it, so it has letters and digits of ASCII, '.', '_' and '-' alone, and at "
+            f"most {_TOPIC_CHARACTERS} of them"
+        )
+    return text
+
+
 app_id_option = click.option(
     "--app-id",
+    callback=_of_topics,
     envvar="TIDEGATE_APP_ID",
     default="tidegate",
     show_default=True,
@@ -120,6 +135,7 @@ data_dir_option = click.option(
 
 topic_prefix_option = click.option(
     "--topic-prefix",
+    callback=_of_topics,
     envvar="TIDEGATE_TOPIC_PREFIX",
     default="",
     show_envvar=True,

@@ -119,6 +119,11 @@ def _new_file(path: Path | None) -> Path | None:
             f"{path} is there and not empty, and a run begins its file anew. Delete it if nobody audits that "
             "run any more, or name another file."
         )
+    if path is not None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise click.BadParameter(f"its directory cannot be made: {error}") from None
     return path
 
 

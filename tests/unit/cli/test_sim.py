@@ -94,6 +94,24 @@ def test_a_history_of_an_earlier_run_is_not_emptied(started: list[StoreOptions],
     assert (file.read_bytes(), started) == (b"of the first run", [])
 
 
+def test_a_history_whose_directory_cannot_be_made_is_a_sentence(
+    started: list[StoreOptions], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(command, ["run", "--history", str(tmp_path / "file" / "history")])
+    assert result.exit_code == 2
+    assert "its directory cannot be made" in result.output
+    assert started == []
+
+
+@pytest.mark.parametrize("prefix", ["a\udcff", "a b", "a/b", "ä", "a" * 201])
+def test_a_prefix_that_no_topic_can_have_is_refused(prefix: str) -> None:
+    for command_line in (("run",), ("split", "1"), ("merge", "1")):
+        result = run("sim", *command_line, "-b", "kafka:9092", "--topic-prefix", prefix)
+        assert result.exit_code == 2
+        assert "topics are named with it" in result.stderr
+
+
 def test_a_history_goes_to_a_file_that_is_new_or_empty(started: list[StoreOptions], tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for name in ("empty", "new", "directory/new"):
