@@ -258,7 +258,9 @@ def test_nothing_depends_on_where_a_step_ends(
         whole.step(records)
         for result in _steps(parts, records):
             expected = same.step(records[: result.taken])
-            assert replace(result, changes=[]) == replace(expected, changes=[])
+            assert replace(result, changes=[], incidents=[]) == replace(expected, changes=[], incidents=[])
+            # A range that waits may be looked at before or behind the others of the step.
+            assert sorted(result.incidents, key=str) == sorted(expected.incidents, key=str)
             assert set(map(_of_ranges, result.changes)) == set(map(_of_ranges, expected.changes))
             records = records[result.taken :]
     assert _of_all_ranges(parts) == _of_all_ranges(same)

@@ -37,7 +37,7 @@ def test_a_record_of_an_earlier_version_is_of_a_server_without_settings_that_tak
     path.write_text(json.dumps(fields))
     found = RunRecord.load(path)
     assert found is not None
-    assert (found.stop_signal, found.settings) == (signal.SIGTERM, {})
+    assert (found.stop_signal, found.settings) == (signal.SIGTERM, None)
 
 
 def test_no_file_is_no_record(tmp_path: Path) -> None:
