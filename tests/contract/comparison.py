@@ -62,18 +62,6 @@ def records_at(feed: Activate, output: Output, place: OutputPartition) -> list[E
     return records
 
 
-def is_marked(feed: Activate, records: Iterable[Emitted], high_water: Timestamp) -> bool:
-    """Whether a partition has the last marker that a feed of this high-water owes it.
-
-    With a distance between markers it is less than that below the high-water.
-    """
-    interval_ns = feed.definition.options.resolved_interval_ns
-    if interval_ns is None or high_water <= feed.start or high_water.wall - feed.start.wall < interval_ns:
-        return True
-    last = max(markers(feed, records), default=ZERO)
-    return last == high_water if interval_ns == 0 else high_water.wall - last.wall < interval_ns
-
-
 def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
     """The timestamps of the markers among the records of one partition, in order."""
     decoder = decoder_of_markers(feed)

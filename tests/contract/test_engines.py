@@ -10,7 +10,6 @@ from tests.contract.case import BuiltCase
 from tests.contract.catalogue import CASES, built
 from tests.contract.comparison import (
     decoder_of_markers,
-    is_marked,
     markers,
     records_at,
     rows_by_key,
@@ -56,7 +55,6 @@ def test_the_last_marker_is_the_feeds_high_water_on_every_partition(name: str, o
             high_water = case.reference.high_water(feed.feed_id)
             expected = [high_water] if high_water > feed.start else []
             assert list(markers(feed, records))[-1:] == expected
-        assert is_marked(feed, records, case.reference.high_water(feed.feed_id))
 
 
 @every_case
