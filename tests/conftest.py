@@ -95,8 +95,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], left = sampled(items, seed, _test_of, _share_of)
         config.hook.pytest_deselected(items=left)
     if config.getoption("quick"):
-        config.hook.pytest_deselected(items=[item for item in items if _test_of(item) in _SECONDS])
-        items[:] = [item for item in items if _test_of(item) not in _SECONDS]
+        quick: list[pytest.Item] = []
+        long: list[pytest.Item] = []
+        for item in items:
+            (long if _test_of(item) in _SECONDS else quick).append(item)
+        config.hook.pytest_deselected(items=long)
+        items[:] = quick
     processes: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if processes > 1:
         items[:] = dealt(items, processes, _kept_together, _seconds)

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from tests.conformance.case import NotClaimed
 from tests.conformance.enum_types import creates_type
-from tests.conformance.quoted_literals import split_list
+from tests.conformance.quoted_literals import plain_name, split_list
 
 _NAME: Final = r'(?:"(?:[^"]|"")+"|[^\s",;()]+)'
 _ALTER: Final = re.compile(
@@ -194,25 +194,25 @@ def _alteration(statement: str) -> Alteration | None:
 
 def _change(table: str, what: str) -> Alteration | None:
     if match := _RENAME_COLUMN.fullmatch(what):
-        return RenameColumn(table, _plain(match["old"]), _plain(match["new"]))
+        return RenameColumn(table, plain_name(match["old"]), plain_name(match["new"]))
     if match := _RENAME_TABLE.fullmatch(what):
         return RenameTable(table, _last_part(match["new"]))
     if match := _DROP_COLUMN.fullmatch(what):
-        return DropColumn(table, _plain(match["old"]))
+        return DropColumn(table, plain_name(match["old"]))
     if changed := _changed_column(table, what):
         return changed
     if (match := _ADD_COLUMN.fullmatch(what)) and not _MORE_THAN_A_TYPE.search(match["type"]):
-        return AddColumn(table, _plain(match["new"]), match["type"].strip())
+        return AddColumn(table, plain_name(match["new"]), match["type"].strip())
     return None
 
 
 def _changed_column(table: str, what: str) -> SetDefault | SetNullable | None:
     if match := _SET_DEFAULT.fullmatch(what):
-        return SetDefault(table, _plain(match["column"]), match["literal"].strip())
+        return SetDefault(table, plain_name(match["column"]), match["literal"].strip())
     if match := _DROP_DEFAULT.fullmatch(what):
-        return SetDefault(table, _plain(match["column"]), "")
+        return SetDefault(table, plain_name(match["column"]), "")
     if match := _NOT_NULL.fullmatch(what):
-        return SetNullable(table, _plain(match["column"]), match["what"].upper() == "DROP")
+        return SetNullable(table, plain_name(match["column"]), match["what"].upper() == "DROP")
     return None
 
 
@@ -220,9 +220,5 @@ def _text(quoted: str) -> str:
     return quoted[1:-1].replace("''", "'")
 
 
-def _plain(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
-
-
 def _last_part(name: str) -> str:
-    return _plain(name if name.startswith('"') else name.rpartition(".")[2])
+    return plain_name(name if name.startswith('"') else name.rpartition(".")[2])

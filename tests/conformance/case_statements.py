@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.conformance.case import Case, NotClaimed
-from tests.conformance.quoted_literals import split_list
+from tests.conformance.quoted_literals import plain_name, split_list
 
 _NAME: Final = r'(?:"(?:[^"]|"")+"|[\w.]+)'
 _CREATE: Final = re.compile(
@@ -55,9 +55,14 @@ def _write(write: dict[str, Any]) -> dict[str, Any]:
     columns = (
         {}
         if match["columns"] is None
-        else {"columns": [_plain(each) for each in split_list(match["columns"])]}
+        else {"columns": [plain_name(each) for each in split_list(match["columns"])]}
     )
-    return {"table": _plain(match["name"].rpartition(".")[2]), **columns, **said, "values": match["values"]}
+    return {
+        "table": plain_name(match["name"].rpartition(".")[2]),
+        **columns,
+        **said,
+        "values": match["values"],
+    }
 
 
 def _declared(statement: str) -> Mapping[str, Any]:
@@ -70,16 +75,12 @@ def _declared(statement: str) -> Mapping[str, Any]:
         if _FAMILY.search(item):
             raise NotClaimed("column families are not supported yet")
         if key := _PRIMARY_KEY.fullmatch(item):
-            keys = [_plain(name) for name in split_list(key["columns"])]
+            keys = [plain_name(name) for name in split_list(key["columns"])]
         elif (column := _COLUMN.fullmatch(item)) and not _NO_COLUMN.match(item):
-            name = _plain(column["name"])
+            name = plain_name(column["name"])
             if own := _OWN_KEY.search(column["type"]):
                 keys = [name + (own["direction"] or "")]
             columns.append({"name": name, "type": _UNIQUE.sub("", _OWN_KEY.sub("", column["type"]))})
     *place, name = match["name"].split(".") if '"' not in match["name"] else [match["name"]]
     named = dict(zip(("schema", "database"), reversed(place), strict=False))
-    return {"name": _plain(name), "columns": columns, "pk": keys, **named}
-
-
-def _plain(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+    return {"name": plain_name(name), "columns": columns, "pk": keys, **named}

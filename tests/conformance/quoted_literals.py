@@ -21,6 +21,11 @@ _BYTEA_ESCAPE: Final = re.compile(rb"\\(\\|[0-3][0-7]{2}|)")
 _OPENING: Final = re.compile(r"(?<!\w)[beE]$")
 
 
+def plain_name(name: str) -> str:
+    """The name of a table or column, without its quotes."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
 def unquoted(text: str) -> str | bytes:
     """The text or bytes of a literal, with or without its type in front; anything else as it stands."""
     if (prefixed := _PREFIXED.fullmatch(text)) is not None:

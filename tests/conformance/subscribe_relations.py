@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from tests.conformance.case import Case
+from tests.conformance.quoted_literals import plain_name
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.subscribe.updates.relation import TABLE, Relation, Relations
 
@@ -31,7 +32,7 @@ def subscribe_of(case: Case) -> str:
 
 def _plain(part: str) -> str:
     """A name in quotes is as it stands, any other in lower case."""
-    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()
+    return plain_name(part) if part.startswith('"') else part.lower()
 
 
 def relations_of(case: Case) -> Relations:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from tidegate.changefeed.definition.names import is_topic_name
 from tidegate.cli.options.finite_numbers import MOST_ANSWER_S, Seconds
 from tidegate.client.kafka.connection import MECHANISMS, PROTOCOLS
 from tidegate.client.kafka.environment import SHOWN_FIELDS, connection_with_secrets
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_NOT_OF_TOPICS: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _TOPIC_CHARACTERS: Final = 200
 
 _OPTIONS = (
@@ -105,7 +104,7 @@ def kafka_options(command: _Command) -> Callable[..., Any]:
 
 def _of_topics(_context: click.Context, _option: click.Parameter, text: str) -> str:
     """Return a part of topics' names. Raises ``click.BadParameter`` for what no topic's name may have."""
-    if _NOT_OF_TOPICS.search(text) or len(text) > _TOPIC_CHARACTERS:
+    if not is_topic_name(f"{text}raftlog") or len(text) > _TOPIC_CHARACTERS:
         raise click.BadParameter(
             "topics are named with it, so it has letters and digits of ASCII, '.', '_' and '-' alone, and at "
             f"most {_TOPIC_CHARACTERS} of them"

@@ -210,7 +210,11 @@ def _version(state: RangeState, op: WriteValue | CommitIntent, index: RaftIndex,
 
 
 def _take_heartbeat(state: RangeState, heartbeat: Heartbeat) -> None:
-    if closes_behind(state, heartbeat):
+    """Close what a heartbeat closes, once its index is applied.
+
+    Raises ``ForbiddenOp`` for one of a lower index that closes more than the range has: a copy does not.
+    """
+    if heartbeat.covers < state.applied and heartbeat.closed > state.resolver.closed:
         raise ForbiddenOp(
             f"a heartbeat covers index {heartbeat.covers}, and the range has applied {state.applied}, but it "
             f"closes {heartbeat.closed}, above {state.resolver.closed}: {_ANEW}"
@@ -219,14 +223,6 @@ def _take_heartbeat(state: RangeState, heartbeat: Heartbeat) -> None:
         _forward_closed(state, heartbeat.closed)
     elif state.pending_heartbeat is None or heartbeat.covers >= state.pending_heartbeat.covers:
         state.pending_heartbeat = heartbeat
-
-
-def closes_behind(state: RangeState, heartbeat: Heartbeat) -> bool:
-    """Whether a heartbeat covers less than the range has applied, and closes more than it has closed.
-
-    A copy does not.
-    """
-    return heartbeat.covers < state.applied and heartbeat.closed > state.resolver.closed
 
 
 def _forward_closed(state: RangeState, closed: ClosedTimestamp) -> None:

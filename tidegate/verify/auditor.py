@@ -164,7 +164,7 @@ class Auditor:
 
     def _take(self, partition: PartitionAudit, record: TopicRecord) -> None:
         aside, others = self._aside, self._others
-        if others is not None and others.is_over(partition.place):
+        if others is not None and others.passes_over(partition.place):
             return
         decoder = self._decoder if aside is None or record.topic != aside.name else OFFSET_MARKERS
         try:

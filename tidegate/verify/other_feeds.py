@@ -44,27 +44,27 @@ class OtherFeedsRecords:
         self._last: dict[TopicPartition, bytes | None] = {}  # the key of a row that was passed over last
         self.count = 0
 
-    def is_over(self, place: TopicPartition) -> bool:
-        """Return whether a later feed's marker has come there: all that follows is not the feed's."""
+    def passes_over(self, place: TopicPartition) -> bool:
+        """Count the next record there if a later feed's marker came before it. Returns whether one did."""
         is_over = place in self._is_over
         self.count += is_over
         return is_over
 
     def may_have(self, record: TopicRecord) -> bool:
-        """Return whether another feed may have written a record that does not tell, by its record time."""
-        bounds, time_ms = self._bounds, record.timestamp_ms
-        if bounds.before is not None and time_ms <= bounds.start.wall_ms:
-            return True
-        return bounds.end is not None and time_ms > bounds.end.wall_ms
+        """Return whether another feed may have written a record, by its record time alone."""
+        end = self._bounds.end
+        return self._may_be_earlier(record) or (end is not None and record.timestamp_ms > end.wall_ms)
 
     def is_unclear(self, record: TopicRecord, row: RowRecord) -> bool:
         """Return whether a row may be an earlier feed's as well as one of this feed's scan.
 
         The rows of a scan have the record times of their versions, and this one tells no timestamp.
         """
-        bounds = self._bounds
-        unclear = bounds.scans and bounds.before is not None and record.timestamp_ms <= bounds.start.wall_ms
-        return unclear and not row.tombstone and self._told(row) is None
+        may_be_either = self._bounds.scans and self._may_be_earlier(record)
+        return may_be_either and not row.tombstone and self._told(row) is None
+
+    def _may_be_earlier(self, record: TopicRecord) -> bool:
+        return self._bounds.before is not None and record.timestamp_ms <= self._bounds.start.wall_ms
 
     def has(self, place: TopicPartition, record: TopicRecord, decoded: RowRecord | MarkerRecord) -> bool:
         """Return whether another feed has written the record. Records come in the order of offsets."""

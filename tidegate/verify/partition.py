@@ -20,7 +20,7 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 class PartitionCounts:
     """The counts of one partition's audit. ``AuditCounts`` says what each field counts.
 
-    ``unclear`` records may be those of an earlier or later feed: they do not tell, and nor do their times.
+    Of ``unclear`` records it is not known which feed wrote them.
     """
 
     rows: int = 0
@@ -108,9 +108,7 @@ class PartitionAudit:
         self.counts.untimed += 1
         self.counts.unclear += 1
         if self._expected is not None:
-            self._expected.confirm_untimed(
-                record.topic, key, record.timestamp_ms, record.value, lasting_headers(record)
-            )
+            _confirm_untimed(self._expected, record, key)
 
     def _take_version(self, record: TopicRecord, key: bytes, updated: Timestamp, *, deleted: bool) -> None:
         """Check the rules that need to know whether the version was seen before."""
@@ -178,9 +176,7 @@ class PartitionAudit:
             self._findings.at(ViolationKind.WRONG_RECORD_TIME, record, updated, sentence)
 
     def _check_untimed(self, expected: ExpectedRows, record: TopicRecord, key: bytes) -> None:
-        confirmed = expected.confirm_untimed(
-            record.topic, key, record.timestamp_ms, record.value, lasting_headers(record)
-        )
+        confirmed = _confirm_untimed(expected, record, key)
         what = f"key {key_text(key)} at record time {record.timestamp_ms} ms"
         self._take_confirmation(record, what, None, confirmed)
 
@@ -223,6 +219,13 @@ class PartitionAudit:
                 f" same key updated at {highest}."
             )
             self._findings.at(ViolationKind.OUT_OF_ORDER, record, updated, sentence)
+
+
+def _confirm_untimed(expected: ExpectedRows, record: TopicRecord, key: bytes) -> bool | None:
+    """Note a row that tells no timestamp. Returns what ``ExpectedRows.confirm_untimed`` does."""
+    return expected.confirm_untimed(
+        record.topic, key, record.timestamp_ms, record.value, lasting_headers(record)
+    )
 
 
 def row_digest(record: TopicRecord) -> int:

@@ -138,7 +138,11 @@ def sql_timetz_text(value: TimeTz) -> str:
 
     Source: ``tree.PGWireFormatTimeTZ``, since CockroachDB 23.1.
     """
-    text = timetz_text(value)
+    return short_offset(timetz_text(value))
+
+
+def short_offset(text: str) -> str:
+    """Return the text of a TIMETZ without zero minutes and seconds of its offset, with which Avro has it."""
     for _ in range(2):
         text = text.removesuffix(":00")
     return text

@@ -93,7 +93,7 @@ class Cluster:
         Each broker tells those of its own partitions, so of several brokers they are not of one moment.
         """
         wanted = list(places)
-        ends = self._offsets(wanted, OffsetSpec.latest())
+        ends = self.ends(wanted)
         lows = self._offsets(wanted, OffsetSpec.earliest())
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
 
@@ -114,7 +114,7 @@ class Cluster:
         is none.
         """
         wanted = list(places)
-        ends = self._offsets(wanted, OffsetSpec.latest())
+        ends = self.ends(wanted)
         found = self._offsets(wanted, OffsetSpec.for_timestamp(max(time_ms, 0)))
         return {place: found[place] if found[place] >= 0 else ends[place] for place in wanted}
 

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.secret_store import SecretStore
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import BrokerUnavailable, InputError, SettingsError, TidegateError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -48,7 +49,7 @@ class KafkaConnection:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            if isinstance(value := getattr(self, each.name), str) and not _has_utf8(value):
+            if isinstance(value := getattr(self, each.name), str) and not is_utf8(value):
                 raise SettingsError(
                     f"The Kafka setting {each.name} has a byte that is no UTF-8: write it in UTF-8."
                 )
@@ -140,14 +141,6 @@ class KafkaConnection:
     @property
     def _logs_in(self) -> bool:
         return self.security_protocol.startswith("SASL")
-
-
-def _has_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _set(config: dict[str, str | None]) -> dict[str, str]:

@@ -46,7 +46,7 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.ranges.backlog import Backlog, RawEntry
-from tidegate.ranges.range_log import apply_entry, closes_behind
+from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_snapshot import passes_over
 from tidegate.ranges.range_state import RangeState
 from tidegate.ranges.version import Version
@@ -147,9 +147,9 @@ class RangeEntries:
         if state is None or not self._table.rests(state):
             return False
         resolver = state.resolver
-        if beat.generation != state.generation or beat.covers > state.applied or resolver.queue:
+        if beat.generation != state.generation or beat.covers != state.applied or resolver.queue:
             return False
-        if beat.closed < resolver.closed or closes_behind(state, beat):
+        if beat.closed < resolver.closed:
             return False
         self._table.close(state)
         resolver.forward_closed(beat.closed)

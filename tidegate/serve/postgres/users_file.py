@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import SettingsError
 from tidegate.serve.postgres.scram import Verifier, Verifiers, read_verifier
 
@@ -28,10 +29,8 @@ def require_user_name(name: str) -> None:
         raise SettingsError(f"{name!r} cannot be a user's name: in the file of users a colon ends the name")
     if name.splitlines() != [name]:
         raise SettingsError(f"{name!r} cannot be a user's name: it does not stand on one line")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise SettingsError(f"{name!r} cannot be a user's name: it has a byte that is no UTF-8") from None
+    if not is_utf8(name):
+        raise SettingsError(f"{name!r} cannot be a user's name: it has a byte that is no UTF-8")
 
 
 def read_users(file: Path) -> Verifiers:

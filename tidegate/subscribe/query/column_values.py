@@ -18,13 +18,18 @@ and times as texts, a feed in Avro as dates, times and numbers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from tidegate.changefeed.text.datum_text import date_text, time_text, timestamp_text, timestamptz_text
+from tidegate.changefeed.text.datum_text import (
+    date_text,
+    short_offset,
+    time_text,
+    timestamp_text,
+    timestamptz_text,
+)
 from tidegate.errors import EvaluationError
 from tidegate.rows.types import Kind, SqlType
 from tidegate.subscribe.query.casts import numeric
@@ -165,13 +170,10 @@ def _nanos_text(text: Callable[[int], str], value: Any) -> str:
     return text(timestamp_nanos(value))
 
 
-def _short_zone(value: Any) -> Any:
-    """Return the text of a TIMETZ as JSON has it: Avro writes zero minutes and seconds of the offset too."""
-    return _ZERO_OF_ZONE.sub("", value) if isinstance(value, str) else value
+def _short_offset(value: Any) -> Any:
+    return short_offset(value) if isinstance(value, str) else value
 
 
-#: The end of ``+02:00:00``, ``+02:00`` and ``+02:30:00``.
-_ZERO_OF_ZONE: Final = re.compile(r"(?<=[+-]\d\d)(?::00){1,2}$|(?<=[+-]\d\d:\d\d):00$", re.ASCII)
 _TEXTS: Final[Mapping[Kind, Callable[[Any], str]]] = {
     Kind.DATE: lambda value: date_text(date_number(value) // _DAY_NANOS),
     Kind.TIME: lambda value: time_text(time_number(value) // 1_000),
@@ -184,7 +186,7 @@ _TEXTS: Final[Mapping[Kind, Callable[[Any], str]]] = {
 def text_reader(sql_type: SqlType | None) -> Read | None:
     """Return the function that gives a value the text of a feed in JSON; ``None`` where it has one."""
     if sql_type is not None and sql_type.kind is Kind.TIMETZ:
-        return _short_zone
+        return _short_offset
     text = None if sql_type is None else _TEXTS.get(sql_type.kind)
     if sql_type is None or text is None:
         return None
