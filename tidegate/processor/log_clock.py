@@ -85,7 +85,7 @@ class LogClock:
 
     ``time_ms`` is *log time*: what the source's clock says, also after it was set back. ``shown_ms`` is the
     time that two ranges have shown, or the only range; it is never above ``time_ms``. ``closed_ms`` is the
-    time that two ranges have closed, or the only range: by the source's own word it has come. ``elapsed_ms``
+    time that two ranges have closed, or the only range; a source may close a little ahead. ``elapsed_ms``
     is *elapsed log time*, by which waits are measured. It never falls, and a jump of the clock, or a pause of
     the source, counts for ``STEP_MS`` at most. Only differences of it mean anything; it is never 0.
     """

@@ -2,8 +2,8 @@
 
 A transaction that its client forgot holds back the resolved timestamps of its ranges for ever. A push asks
 the source to end it, or to say how it ended. Age is measured by log time. Transactions are pushed to a
-timestamp that the source has closed: a record time may be ahead of the source's clock, a closed timestamp is
-behind it. Nothing here is stored: after a restart pushes are sent again.
+timestamp that has come at the source: what it has closed, but no more than its clocks may lie apart below the
+time that its records show. Nothing here is stored: after a restart pushes are sent again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
+#: The clocks of a source lie so far apart at most, and it closes so far ahead at most
+#: (docs/log-contract.md).
+_APART_MS: Final = 2_000
 _JITTER_STEPS: Final = 16
 _TXN_FRAME_BYTES: Final = 16  # what a transaction takes in a request, beside its id and key
 _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
@@ -148,7 +151,8 @@ class Pusher:
             self._note_all_ended(state)
             return None
         aged_ms = clock.shown_ms - self._policy.age_ms - self._jitter_ms(state.range_id)
-        horizon_ms = min(aged_ms, clock.closed_ms)
+        come_ms = self._come_ms(clock)
+        horizon_ms = min(aged_ms, come_ms)
         if oldest.timestamp.wall_ms >= horizon_ms or self._is_waiting(state, clock.elapsed_ms):
             return None
         old = state.resolver.queue.below(Timestamp(horizon_ms * NANOS_PER_MS), TXNS_PER_PUSH_MAX)
@@ -157,7 +161,15 @@ class Pusher:
         tries = self._tries(state.range_id, asked[0])
         self._in_flight[state.range_id] = _InFlight(clock.elapsed_ms, asked, tries)
         txns = tuple(PushedTxn(txn.txn_id, txn.anchor_key) for txn in old)
-        return Push(state.range_id, txns, Timestamp(clock.closed_ms * NANOS_PER_MS))
+        return Push(state.range_id, txns, Timestamp(come_ms * NANOS_PER_MS))
+
+    def _come_ms(self, clock: LogClock) -> int:
+        """Return a time that has surely come at the source, on each of its nodes.
+
+        Closed timestamps may be ahead of the source's clocks, as those of CockroachDB's global tables are. An
+        age below ``_APART_MS`` is one that nobody uses outside of tests.
+        """
+        return min(clock.closed_ms, clock.shown_ms - min(_APART_MS, self._policy.age_ms))
 
     def _fitting(self, txns: Sequence[TrackedTxn]) -> int:
         """Return how many of these transactions fit into one request, from the first on: one at least."""

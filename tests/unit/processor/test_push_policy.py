@@ -39,10 +39,10 @@ class _Pushed:
         requests = self.driven.step(self.log.partitions[0]).requests
         return [request for request in requests if isinstance(request, Push)]
 
-    def at(self, seconds: float) -> list[Push]:
-        """The pushes of a step at that time of the log."""
+    def at(self, seconds: float, closed: float | None = None) -> list[Push]:
+        """The pushes of a step at that time of the log; the range has closed up to a second before it."""
         self.log.wait_for(at(seconds))
-        self.range.heartbeat(seconds - 1)
+        self.range.heartbeat(seconds - 1 if closed is None else closed)
         return self.step()
 
     @property
@@ -57,10 +57,18 @@ def test_a_young_transaction_is_not_pushed() -> None:
 
 
 def test_an_old_transaction_is_pushed_to_what_the_source_has_closed() -> None:
-    (push,) = _Pushed().at(20)
+    (push,) = _Pushed().at(20, closed=17)
     assert push.txns == (PushedTxn(txn(1), b"anchor"),)
-    assert push.push_to == at(19)
+    assert push.push_to == at(17)
     assert push.range_id == 1
+
+
+@pytest.mark.parametrize("closed", [18, 19, 20, 21.5, 22])
+def test_a_source_that_closes_ahead_is_asked_for_a_time_that_has_come_on_each_of_its_nodes(
+    closed: float,
+) -> None:
+    (push,) = _Pushed().at(20, closed)
+    assert push.push_to == at(18)
 
 
 def test_one_push_is_in_flight_per_range_until_it_is_time_to_repeat_it() -> None:
