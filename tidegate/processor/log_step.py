@@ -156,7 +156,7 @@ class LogStep:
 
     def ask(self, result: StepResult) -> None:
         """Add the requests for scans, and fail the feeds to which no scan can bring everything."""
-        result.requests += self._ranges.due(self._state.position.offset)
+        result.requests += self._ranges.due(self._state.position.offset, self._state.read)
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:

@@ -67,11 +67,11 @@ class Partitions:
             for number in range(len(self.driven)):
                 self.exchange(number)
 
-    def restart(self, number: int) -> None:
+    def restart(self, number: int, config: ProcessorConfig | None = None) -> None:
         """A new owner begins with what was committed."""
         state = self.driven[number].state
         results = self.driven[number].results
-        self.driven[number] = Driven.restored(state, number, len(self.driven))
+        self.driven[number] = Driven.restored(state, number, len(self.driven), config)
         self.driven[number].results = results
 
     def _go_on(self, number: int) -> None:

@@ -15,6 +15,7 @@ from tests.hand_log import HandLog, HandRange, HandTable, at
 from tests.unit.processor.logs import OTHER, PLAIN
 from tests.unit.processor.partitions import Partitions, beats
 from tidegate.changefeed.lifecycle.control import Failed, Register
+from tidegate.processor.config import ProcessorConfig
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import HistoryMutation, Offset, RaftIndex, RangeId, SnapshotReason, Trigger
 from tidegate.spans import Span
@@ -220,4 +221,16 @@ def test_behind_a_backlog_that_was_cut_from_the_log_nothing_speaks_for_the_keys(
     driven.note(driven.processor.missing_below(cut))
     case.come_back(13)
     driven.run(case.log.partitions[1][cut:], 1)
+    assert case.failed() == {"own", "keys", "third"}
+
+
+def test_a_backlog_that_is_too_large_since_a_restart_is_read_again_before_it_is_left() -> None:
+    """The new owner may keep less of the log than the one before."""
+    case = _LeftBacklog()
+    case.run.restart(1, ProcessorConfig(backlog_bytes=1))
+    case.run.read(1, batch=1)
+    assert case.run.parked() == []
+    case.come_back(13)
+    case.run.read(1, batch=1)
+    case.run.settle()
     assert case.failed() == {"own", "keys", "third"}

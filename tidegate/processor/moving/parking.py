@@ -151,13 +151,18 @@ class Parking:
                 self._table.touch(state.range_id).scan = None
                 self._backlogs.clear(state.range_id)
 
-    def due(self, offset: Offset) -> Iterator[Scan]:
+    def due(self, offset: Offset, read: Offset) -> Iterator[Scan]:
         """Yield the requests to send now, and end the waits that have lasted too long.
+
+        The partition is at ``offset``. After a restart it reads entries again for ranges that are behind, and
+        is at ``read`` with that. Until these are equal no backlog is too large: who dropped it would miss the
+        Snapshots that are still to be read again, with their claims and the keys that left by them.
 
         Silent ranges stop waiting, and ranges whose backlogs are too large. Claims that were not answered are
         sent again (G2). Claims on ranges here whose entries are lost are given up (G3, G4).
         """
-        self._leave_largest(offset)
+        if read == offset:
+            self._leave_largest(offset)
         now_ms = self._table.clock.elapsed_ms
         for state, backlog in self._parked():
             if is_silent(backlog.heard_ms, now_ms):

@@ -173,12 +173,12 @@ class PartitionRanges:
         state = self.table.states.get(range_id)
         return state is not None and state.behind is not None and offset >= state.behind
 
-    def due(self, offset: Offset) -> list[Scan]:
+    def due(self, offset: Offset, read: Offset) -> list[Scan]:
         """Return the requests to send now, to heal ranges and to catch up.
 
-        Also ends waits that last too long.
+        Also ends waits that last too long. ``offset`` and ``read`` are as in `Parking.due`.
         """
-        healing = [*self.parking.due(offset)]
+        healing = [*self.parking.due(offset, read)]
         catch_ups = self.catch_ups.due(self.table.touched.values(), offset)
         return [scan._replace(span=self._asked(scan.span)) for scan in healing + catch_ups]
 
