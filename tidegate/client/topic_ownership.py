@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
 from tidegate.changefeed.definition.definition_size import size_fault
+from tidegate.changefeed.definition.extra_headers import headers_fault
 from tidegate.changefeed.definition.feed import (
     ENDED,
     FIRST_EPOCH,
@@ -66,8 +67,11 @@ def feed_fault(
 
 
 def check_sink(definition: FeedDefinition) -> None:
-    """Raise ``FeedError`` for a sink that this version cannot write to, or for too large a definition."""
-    if fault := size_fault(definition):
+    """Raise ``FeedError`` for a sink that this version cannot write to, or for too large a definition.
+
+    Headers that are too many, or too large, count as that.
+    """
+    if fault := size_fault(definition) or headers_fault(definition.options.extra_headers):
         raise FeedError(fault)
     try:
         require_shared_connection(definition.sink)

@@ -74,6 +74,7 @@ def _headers(named: dict[str, str]) -> str:
     return json.dumps(named, ensure_ascii=False) if named else ""
 
 
+_header_names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=5)
 options = st.builds(
     FeedOptions,
     format=st.sampled_from(Format),
@@ -95,7 +96,7 @@ options = st.builds(
     confluent_schema_registry=st.text(max_size=5),
     virtual_columns=st.sampled_from(VirtualColumns),
     encode_json_value_null_as_object=st.booleans(),
-    extra_headers=st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2).map(_headers),
+    extra_headers=st.dictionaries(_header_names, st.text(max_size=5), max_size=2).map(_headers),
     enriched_properties=st.sampled_from(["", "schema", "source", "schema,source"]),
     initial_scan=st.sampled_from(InitialScan),
     cursor=st.none() | timestamps,
@@ -121,7 +122,7 @@ targets = st.lists(
         FeedTarget,
         table_names,
         st.integers(1, 2**31),
-        st.text(),
+        st.from_regex(r"[a-zA-Z0-9_-]{1,20}", fullmatch=True),
         st.integers(1, 99),
         st.lists(spans, max_size=2).map(tuple),
     ),

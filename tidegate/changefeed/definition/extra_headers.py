@@ -40,13 +40,25 @@ def read_extra_headers(text: str) -> str:
     """
     given = _parse(text)
     named = {_checked_name(name): _text(value) for name, value in given.items() if value is not None}
+    stored = _standard_form(named)
+    if fault := headers_fault(stored):
+        raise StatementError(fault)
+    return stored
+
+
+def headers_fault(stored: str) -> str:
+    """Return why a value in the standard form has too much; empty when it has not.
+
+    A stored value may have more: other programs write to the jobs topic, and earlier versions had no bounds.
+    """
+    named = _named(stored)
     size = sum(len(utf8(name)) + len(utf8(text)) for name, text in named.items())
-    if len(named) > HEADERS_MAX or size > HEADER_BYTES_MAX:
-        raise StatementError(
-            f"{_OPTION} has {len(named)} headers of {size} bytes together, which every row would carry: "
-            f"{HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes are the most"
-        )
-    return _standard_form(named)
+    if len(named) <= HEADERS_MAX and size <= HEADER_BYTES_MAX:
+        return ""
+    return (
+        f"{_OPTION} has {len(named)} headers of {size} bytes together, which every row would carry: "
+        f"{HEADERS_MAX} headers of {HEADER_BYTES_MAX} bytes are the most"
+    )
 
 
 def constant_headers(stored: str) -> list[tuple[str, bytes]]:
@@ -72,10 +84,22 @@ def header_references(stored: str) -> list[tuple[str, str]]:
 
 
 def standard_headers(stored: str) -> str:
-    """Return a stored value if it is an object of texts. Raises ``ValueError`` for any other text."""
+    """Return a stored value if it is an object of texts that Kafka takes, with references that can be read.
+
+    Raises ``ValueError``, without the values, for any other text.
+    """
     named = _named(stored)
     if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
-        raise ValueError("extra_headers is no object of texts")
+        raise ValueError(f"{_OPTION} is no object of texts")
+    for name, text in named.items():
+        try:
+            _checked_name(name)
+            if is_reference(text):
+                secret_name(text)
+        except StatementError as error:
+            raise ValueError(str(error)) from None
+        if not _is_utf8(name) or not _is_utf8(text):
+            raise ValueError(f"{_OPTION} has half a surrogate, which UTF-8 cannot express")
     return stored
 
 
@@ -118,6 +142,10 @@ def _valid(text: str) -> str:
     them.
     """
     return utf8(text).decode()
+
+
+def _is_utf8(text: str) -> bool:
+    return utf8(text) == text.encode(errors="surrogatepass")
 
 
 def _standard_form(named: _Named) -> str:

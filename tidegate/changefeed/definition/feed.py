@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NewType
 
+from tidegate.changefeed.definition.names import is_topic_name
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.sink import SinkUri, parse_sink_uri
 from tidegate.changefeed.definition.sql_identifier import quoted_identifier, sql_identifier
@@ -275,7 +276,7 @@ class FeedTarget:
         return cls(
             table=TableName.from_json(stored["table"]),
             table_id=whole(stored, "table_id", 0),  # 0 stands for a survey of a log, which emits no rows
-            topic=text(stored, "topic"),
+            topic=_topic(stored),
             partitions=whole(stored, "partitions", 1, MAX_INT32),
             spans=tuple(_span(*span) for span in items(stored, "spans")),
         )
@@ -290,6 +291,14 @@ def targets_from_json(stored: Mapping[str, Any]) -> tuple[FeedTarget, ...]:
     if sum(target.partitions for target in targets) > PARTITIONS_MAX:
         raise ValueError(f"topics of more than {PARTITIONS_MAX} partitions")
     return targets
+
+
+def _topic(stored: Mapping[str, Any]) -> str:
+    """Read a target's topic; a survey of a log has none. Raises ``ValueError`` for what is no topic."""
+    topic = text(stored, "topic")
+    if topic and not is_topic_name(topic):
+        raise ValueError("a target's topic is no name of a topic")
+    return topic
 
 
 def _span(start: str, end: str) -> Span:

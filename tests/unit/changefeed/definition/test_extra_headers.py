@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,17 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.changefeed.feeds import DEFINITION
 from tests.unit.changefeed.tables import FOO, INT, deletion, row, table
 from tidegate.changefeed.definition.extra_headers import (
+    HEADER_BYTES_MAX,
+    HEADERS_MAX,
     constant_headers,
     read_extra_headers,
     redacted_headers,
 )
-from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.encoding.encoder import compile_encoder
 from tidegate.changefeed.statement.definition import define_feed
-from tidegate.errors import StatementError
+from tidegate.client.topic_ownership import check_sink
+from tidegate.errors import FeedError, StatementError
 from tidegate.rows import Json, Kind, SqlType
 
 
@@ -118,6 +123,39 @@ def test_the_standard_form_is_read_as_itself(given_headers: dict[str, Any]) -> N
     assert [name for name, _ in constant_headers(redacted_headers(stored))] == [
         name for name, _ in constant_headers(stored)
     ]
+
+
+@pytest.mark.parametrize(
+    ("stored", "says"),
+    [
+        ('["k"]', "no object of texts"),
+        ('{"k": 1}', "no object of texts"),
+        ('{"": "v"}', "whose name is empty"),
+        ('{"a\\u0000b": "v"}', "holds a NUL"),
+        ('{"tidegate-index": "7"}', "for tidegate's own"),
+        ('{"k": "secret://BAD NAME"}', "behind secret://"),
+        ('{"k\\ud800": "v"}', "half a surrogate"),
+        ('{"k": "v\\ud800"}', "half a surrogate"),
+    ],
+)
+def test_a_stored_text_that_no_row_could_carry_is_not_read(stored: str, says: str) -> None:
+    """Whoever may write to the jobs topic can store it; a producer that met it would end."""
+    body = FeedOptions().to_json() | {"extra_headers": stored}
+    with pytest.raises(ValueError, match=says) as refused:
+        FeedOptions.from_json(body)
+    assert "BAD" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("count", "size"), [(HEADERS_MAX + 1, 1), (2, HEADER_BYTES_MAX // 2)])
+def test_stored_headers_beyond_the_bounds_fail_their_feed(count: int, size: int) -> None:
+    """An earlier version had no bounds, so such a feed is known and does not begin."""
+    stored = json.dumps({f"k{number}": "v" * size for number in range(count)})
+    options = FeedOptions(extra_headers=stored)
+    definition = replace(DEFINITION, sink_uri="kafka://h", options=options)
+    assert FeedDefinition.from_json(definition.to_json()) == definition
+    with pytest.raises(FeedError, match=f"{count} headers of .* bytes"):
+        check_sink(definition)
+    check_sink(replace(definition, options=FeedOptions(extra_headers='{"k": "v"}')))
 
 
 def test_half_a_surrogate_becomes_what_it_is_in_json_text() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.changefeed.feeds import DEFINITION
+from tests.unit.changefeed.feeds import DEFINITION, TARGET
 from tests.unit.changefeed.tables import FOO
-from tidegate.changefeed.definition.feed import TableName, feed_id
+from tidegate.changefeed.definition.feed import FeedTarget, TableName, feed_id
 from tidegate.changefeed.definition.sql_identifier import _RESERVED
 from tidegate.changefeed.statement.grammar import KEYWORDS
 from tidegate.changefeed.statement.statement import parse_statement
@@ -48,6 +50,15 @@ def test_a_name_that_is_a_keyword_is_written_as_a_statement_reads_it() -> None:
 def test_a_feed_id_that_would_not_fit_a_record_key_is_refused(text: str) -> None:
     with pytest.raises(StatementError, match="not a feed id"):
         feed_id(text)
+
+
+@pytest.mark.parametrize("topic", ["a\0b", "a b", "..", "é", "t" * 250])
+def test_a_target_whose_topic_kafka_refuses_by_its_name_is_not_read(topic: str) -> None:
+    """Whoever may write to the jobs or the control topic can store it; clients of Kafka end by some."""
+    with pytest.raises(ValueError, match="no name of a topic"):
+        FeedTarget.from_json(replace(TARGET, topic=topic).to_json())
+    for kept in (TARGET, replace(TARGET, topic="")):
+        assert FeedTarget.from_json(kept.to_json()) == kept
 
 
 def test_a_definition_does_not_show_its_secrets() -> None:
