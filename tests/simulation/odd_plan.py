@@ -20,13 +20,13 @@ _UNREADABLE: Final = b"\xff\xff"
 class OddPlan:
     """The oddities of the log of a run.
 
-    Shares of records: ``wrong_time`` begins a few that are stamped
-    nobody can read. ``hide_end``: the share of the ranges whose end nothing tells, neither a RangeEnd nor
-    another range's Snapshot. At ``mutations`` data changes outside the op log, at ``pauses`` the source
-    sleeps for longer than anything is waited for. ``breaking``: the share of offsets whose commands break
-    their steps by an exception that nobody foresaw. ``far``: the share of commands with one more version,
-    two days ahead. ``undated``: of Snapshots that list an intent without a timestamp. ``crash``: of those
-    amid which the source crashes: it begins them again.
+    Shares of records: ``wrong_time`` begins a few that are stamped wrongly; ``lose_end`` are RangeEnds, and
+    ``lose_snapshot`` Snapshots, that never arrive. ``hide_end``: the share of the ranges whose end nothing
+    tells, neither a RangeEnd nor another range's Snapshot. At ``mutations`` data changes outside the op log,
+    at ``pauses`` the source sleeps for longer than anything is waited for. ``breaking``: the share of offsets
+    whose commands break their steps by an exception that nobody foresaw. ``far``: the share of commands with
+    one more version, two days ahead. ``undated``: of Snapshots that list an intent without a timestamp.
+    ``crash``: of those amid which the source crashes: it begins them again.
     """
 
     wrong_time: float = 0.0

@@ -5,6 +5,7 @@ All of it is tidegate's own but for Spark, the brokers of the sinks, and the rea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -29,6 +30,8 @@ from tests.driven_sim import DrivenSim
 from tests.feeds import WITH_MARKERS, activation
 from tests.logs import EVENTFUL_MIX, Record
 from tests.simulation.feed_judge import BrokenPromise, FeedJudge
+from tests.simulation.odd_logs import is_upkeep
+from tests.simulation.record_sizes import BYSTANDER, bystanders
 from tests.unit.spark.driven_clients import STORED, STRANGER, DrivenClients
 from tests.unit.spark.odd_records import Oddities, OddRecords
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, Engine, FeedEpoch, FeedId
@@ -69,6 +72,9 @@ _MOST_DELTAS: Final = 4  # the same
 _REFUSALS: Final = ("max.message.bytes", "has had no partition")
 _NOTHING_ODD: Final = Oddities()
 _ASKED_AGAIN_MS: Final = 31_000  # what has no answer for so long is asked for again
+_PAUSE_MS: Final = 1_000_000
+_LAST_MS: Final = 5_000  # what had begun before a pause ends
+_SILENT: Final = 0.5
 
 
 class DriverDied(Exception):
@@ -91,9 +97,11 @@ class DrivenQuery:
         self.rng = Random(seed)
         #: Of half of the seeds most steps end amid what they are given.
         self._step_bytes = Random(f"{seed}:steps").choice((300, 1_500, 64 << 20, 64 << 20))
+        store = replace(_STORE, heartbeat_ms=5_000, snapshot_interval_ms=10_000) if oddities.pause else _STORE
         self.sim = DrivenSim(
-            Bank(BankOptions(accounts=30, ranges=4, outcomes=EVENTFUL_MIX), seed), _STORE, seed=seed
+            Bank(BankOptions(accounts=30, ranges=4, outcomes=EVENTFUL_MIX), seed), store, seed=seed
         )
+        self._silent_since_ms: int | None = None
         self.logs: list[list[Record]] = [[] for _ in range(_PARTITIONS)]
         self.feeds = _Feeds(self)
         self.clients = DrivenClients(self.rng, _AWAY, self.feeds.see, self._require_not_paused)
@@ -185,13 +193,25 @@ class DrivenQuery:
             self.clients.gone.add(rng.choice(self.feeds.topics))
         if rng.random() < odd.end:
             self.feeds.end(rng)
+        if odd.build_index and rng.random() < odd.build_index:
+            self.sim.build_index_somewhere(rng)
+        if odd.pause and rng.random() < odd.pause:
+            self._pause(rng)
+
+    def _pause(self, rng: Random) -> None:
+        """A long time in which no transaction starts; of half of them nothing arrives."""
+        if rng.random() < _SILENT:
+            self._silent_since_ms = self.sim.now_ns // 10**6 + _LAST_MS
+        self.sim.simulation.postpone(self.sim.now_ns + _PAUSE_MS * 10**6)
+        self.sim.advance(_PAUSE_MS)
 
     def _run_batch(self) -> None:
         """The next batch, run again until it is done."""
         self._batch += 1
         starts = self._ends
         for number, new in enumerate(self.sim.records()):
-            self.logs[number].extend(self._arriving.arriving(number, new))
+            self.logs[number].extend(self._arriving.arriving(number, self._sent(number, new)))
+        self._silent_since_ms = None
         self._ends = [len(log) for log in self.logs]
         ranges = [slice(*each) for each in zip(starts, self._ends, strict=True)]
         self.records = [log[part] for log, part in zip(self.logs, ranges, strict=True)]
@@ -204,6 +224,13 @@ class DrivenQuery:
             else:
                 self._require_kept_states()
                 return
+
+    def _sent(self, partition: int, records: Sequence[Record]) -> Sequence[Record]:
+        """Return the records without those that a source in a silent pause does not send."""
+        since_ms, first = self._silent_since_ms, len(self.logs[partition])
+        if since_ms is not None:
+            records = [each for each in records if each.timestamp < since_ms or not is_upkeep(each)]
+        return [each._replace(offset=first + number) for number, each in enumerate(records)]
 
     def _require_kept_states(self) -> None:
         """Spark may begin from either of the accounts that the ledger keeps."""
@@ -326,6 +353,8 @@ class _Feeds:
         self._left_off: tuple[Timestamp, int] = ZERO, 0
         for name, servers in (("home", _OLD_NAME), ("away", _AWAY)):
             self._begin(name, servers, ZERO, InitialScan.NO)
+        self._bystanders = [*bystanders(run.odd.bystanders)]
+        self._activations += self._bystanders
 
     def begin_scan(self) -> None:
         """A feed that begins at the present with a scan, on the cluster that stands still."""
@@ -391,7 +420,8 @@ class _Feeds:
 
     def clusters(self) -> dict[str, str]:
         """See ``Feeds``: as they are stored."""
-        return {judge: OWN if judge in ("home", "taken") else STORED for judge in self._judges}
+        others = {feed.feed_id: OWN for feed in self._bystanders}
+        return others | {judge: OWN if judge in ("home", "taken") else STORED for judge in self._judges}
 
     def take(self, answers: Iterable[Answer]) -> None:
         """See ``Feeds``."""
@@ -412,8 +442,22 @@ class _Feeds:
                 case "request":
                     self._request(answer.body[_KEY_BYTES:])
                 case "exchange":
-                    message = decode_exchange(answer.body)
-                    self._run.hand_offs += isinstance(message, HandOff) and bool(message.lags)
+                    self._pass_on(answer.body)
+                case "incident":
+                    self._require_kept(json.loads(answer.body))
+
+    def _pass_on(self, exchange: bytes) -> None:
+        """Count the hand-offs that tell of gaps. None names feeds that watch none of its keys."""
+        if BYSTANDER.encode() in exchange:
+            raise BrokenPromise(f"it names feeds that watch none of its keys: {exchange.hex()}")
+        message = decode_exchange(exchange)
+        self._run.hand_offs += isinstance(message, HandOff) and bool(message.lags)
+
+    def _require_kept(self, incident: Mapping[str, Any]) -> None:
+        """Require that no range that waits is thrown away while its source writes it."""
+        alive = {range_.id for range_ in self._run.sim.ranges}
+        if "silent" in incident["cause"] and incident["range_id"] in alive:
+            raise BrokenPromise(f"a range was left while it waited, and is alive: {incident}")
 
     def publish(self) -> None:
         """Judge what markers may say from now on."""
@@ -421,6 +465,8 @@ class _Feeds:
         told, self._checkpoints = self._checkpoints, []
         for checkpoint in map(decode_checkpoint, told):
             for active in checkpoint.feeds:
+                if active.feed_id not in self._judges:
+                    continue  # a bystander
                 judge = self._judges[active.feed_id]
                 if active.feed_id in self.ended or (
                     active.feed_id == "taken" and active.feed_id in self.failed

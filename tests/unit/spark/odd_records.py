@@ -24,8 +24,10 @@ class Oddities:
     ``corrupt``: it cannot be read. ``lose_snapshot`` and ``lose_end``: of those. ``wrong_time``: a few are
     stamped wrongly. ``mutate``: in a batch data changes outside the op log, once more maybe; ``hide``: the
     command that says so cannot be read. ``grow``: of rows, that one is above its limit. ``delete``: in a
-    batch, that a topic is deleted. ``end``: in a batch, that a feed is dropped. ``lose_answer``: of requests
-    to the store. ``takes_over``: a feed comes to the query that another engine had until a while ago.
+    batch, that a topic is deleted. ``end``: in a batch, that a feed is dropped. ``build_index``: in a batch,
+    that a table gets another index. ``pause``: in a batch, that nothing is written for a long time.
+    ``lose_answer``: of requests to the store. ``takes_over``: a feed comes to the query that another engine
+    had until a while ago. ``bystanders``: so many feeds want rows of no range here.
     """
 
     corrupt: float = 0.0
@@ -37,8 +39,11 @@ class Oddities:
     grow: float = 0.0
     delete: float = 0.0
     end: float = 0.0
+    build_index: float = 0.0
+    pause: float = 0.0
     lose_answer: float = 0.2
     takes_over: bool = False
+    bystanders: int = 0
 
 
 class OddRecords:

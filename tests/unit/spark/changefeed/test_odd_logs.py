@@ -15,9 +15,11 @@ from tests.simulation.feed_judge import BrokenPromise
 from tests.unit.spark.driven_query import DrivenQuery
 from tests.unit.spark.odd_records import Oddities
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.processor import log_clock
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.feeds import feed_control, journal
 from tidegate.processor.feeds.mutations import MutationPlace, Mutations
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, RangeId
 from tidegate.ranges.range_state import RangeState, RangeStatus
@@ -35,6 +37,9 @@ _WORLDS: Final = {
     "dropped feeds": Oddities(end=0.2, corrupt=0.003),
     "rows too large": Oddities(grow=0.002),
     "deleted topics": Oddities(delete=0.2),
+    "index builds": Oddities(build_index=0.5, corrupt=0.003),
+    "pauses of the source": Oddities(pause=0.15, corrupt=0.01, lose_answer=0.5),
+    "many feeds beside": Oddities(bystanders=150, lose_end=0.1, corrupt=0.003),
 }
 
 
@@ -106,6 +111,16 @@ def _clock_by_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogClock, "hear", hear)
 
 
+def _every_index_counts(patch: pytest.MonkeyPatch) -> None:
+    """Keys of any index of a table are taken for keys of its rows."""
+    patch.setattr(PartitionRows, "primary_keys", lambda *_: None)
+
+
+def _pauses_elapse(patch: pytest.MonkeyPatch) -> None:
+    """A pause of the source counts as time in which a range was silent."""
+    patch.setattr(log_clock, "STEP_MS", 1 << 60)
+
+
 def _refusals_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A row that was refused is left out, and its feed goes on."""
 
@@ -129,6 +144,8 @@ def _refusals_forgotten(patch: pytest.MonkeyPatch) -> None:
         (_clock_by_record, "wrong times"),
         (_refusals_forgotten, "rows too large"),
         (_refusals_forgotten, "deleted topics"),
+        (_every_index_counts, "index builds"),
+        (_pauses_elapse, "pauses of the source"),
     ],
 )
 def test_it_is_found_that(
