@@ -40,6 +40,10 @@ class HybridClock:
         return self._last
 
     def observe(self, remote: Timestamp) -> None:
-        """Take in a timestamp from a message."""
-        if remote > self._last:
+        """Take in a timestamp from a message.
+
+        One from the future moves no clock. Where ranges close ahead, versions have such timestamps
+        (CockroachDB's global tables).
+        """
+        if remote > self._last and remote.wall <= self._present.ns:
             self._last = remote

@@ -35,6 +35,7 @@ class StoreOptions:
     write_rate: float = 1_000.0
     nodes: int = 3
     #: How far closed timestamps stay behind the leaseholder's clock (kv.closed_timestamp.target_duration).
+    #: Below 0 they are ahead of it, as those of global tables are.
     closed_lag_ms: int = 3_000
     #: How often every range publishes its closed timestamp (kv.rangefeed.closed_timestamp_refresh_interval).
     heartbeat_ms: int = 3_000

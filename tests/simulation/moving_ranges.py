@@ -107,7 +107,8 @@ class Troubles:
     transactions that a schema change stands before. Partitions of half of the seeds forget versions of tables
     at each new one then. ``far``: the share of the commands that have one more version, two days ahead.
     ``undated``: the share of the Snapshots that list an intent without a timestamp. ``crash``: the share of
-    those amid which the source crashes: it begins them again. ``is_sound``: nothing may be reported.
+    those amid which the source crashes: it begins them again. ``ahead_ms``: ranges close so far ahead of
+    their clocks. ``is_sound``: nothing may be reported.
     """
 
     split: float = 0.1
@@ -133,6 +134,7 @@ class Troubles:
     far: float = 0.0
     undated: float = 0.0
     crash: float = 0.0
+    ahead_ms: int = 0
     is_sound: bool = False
     endings: int = 0
     record_bytes: int = 1_000_000
@@ -197,7 +199,7 @@ class MovingRanges:
         return StoreOptions(
             partitions=self.troubles.partitions,
             # what is not committed has to be resolved at times
-            closed_lag_ms=20 if self.troubles.stand_still else 100,
+            closed_lag_ms=-self.troubles.ahead_ms or (20 if self.troubles.stand_still else 100),
             heartbeat_ms=5_000 if self.troubles.pause else 100,
             write_rate=400.0,
             snapshot_interval_ms=10_000 if self.troubles.pause else 700,

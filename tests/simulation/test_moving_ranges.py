@@ -23,6 +23,7 @@ from tidegate.processor.log_clock import LogClock
 from tidegate.processor.moving import exchange, parking, range_entries
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.processor_state import ProcessorState
+from tidegate.processor.push_policy import Pusher
 from tidegate.processor.state.row_pieces import RowPieces
 from tidegate.raftlog import decode
 from tidegate.raftlog.entry import Command, RangeId, Snapshot
@@ -38,6 +39,7 @@ _RUNS: Final = 60
 #: Of each kind of trouble: one seed in `make test`, ten in `make soak`.
 _SEEDS: Final = (0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10)))
 _FRESH: Final = SystemRandom()
+_AHEAD: Final = Troubles(ahead_ms=1_500, leap=0.1, feeds=2)
 _QUIET: Final = Troubles(split=0.0, merge=0.0, corrupt=0.0, restart=0.0, lose_request=0.0, repeat_request=0.0)
 _CHANGED: Final = Troubles(mutate=0.2, feeds=3)
 
@@ -69,6 +71,13 @@ def test_holes_heal_and_keep_the_promise(seed: int) -> None:
 @pytest.mark.parametrize("seed", _SEEDS)
 def test_index_builds_end_no_feed(seed: int) -> None:
     _hold(seed, Troubles(build_index=0.2, feeds=2), turns=40)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_a_source_that_closes_ahead_is_read_like_any_other_and_asked_for_nothing_of_its_future(
+    seed: int,
+) -> None:
+    _hold(seed, replace(_AHEAD, ahead_ms=(300, 1_500)[seed % 2], corrupt=0.03), turns=40)
 
 
 @pytest.mark.parametrize("number", _SEEDS)
@@ -416,6 +425,11 @@ def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parking, "claims_told_by", lambda *_: frozenset())
 
 
+def _pushed_to_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the source has closed counts as a time that has come."""
+    monkeypatch.setattr(Pusher, "_come_ms", lambda _, clock: clock.closed_ms)
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("defect", "troubles", "first"),
@@ -424,12 +438,14 @@ def _claimed_if_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(_heard_by_record_times, _HASTY, 44, marks=pytest.mark.python_step),
         (_pauses_elapse, _PAUSES, 0),
         (_claimed_if_needed, _LOST_ENDS, 0),
+        (_pushed_to_closed, _AHEAD, 0),
     ],
     ids=[
         "log time by one record",
         "heard by record times",
         "pauses count as silence",
         "claims only where needed",
+        "pushes to what is closed",
     ],
 )
 def test_a_world_of_odd_logs_finds(
