@@ -27,6 +27,7 @@ from tidegate.hlc import ZERO, Timestamp
 _ROWS_PER_S: Final = 500
 _PARTITIONS: Final = 4
 _RANGES: Final = 16
+_STARTS: Final = "the worker starts"
 _CLOSED_LAG_MS: Final = 3_000
 _LIVES_S: Final = 3.0
 _COMES_S: Final = 60.0
@@ -58,11 +59,12 @@ def restarts(topics: BenchTopics, directory: Path, kills: int, seed: int) -> Res
         markers.wait_for_one_above(ZERO, worker)
         for _ in range(kills):
             time.sleep(_LIVES_S * (1 + rng.random()))
-            last, killed, wall = markers.covered, time.monotonic(), time.time()
+            killed, wall = time.monotonic(), time.time()
             worker.kill()
             worker = application.start_worker()
-            markers.wait_for_one_above(last, worker)
-            found.append((time.monotonic() - killed, worker.said_at("the worker starts") - wall))
+            worker.wait_for(_STARTS)  # a marker that the killed one had on its way has been read by then
+            markers.wait_for_one_above(markers.covered, worker)
+            found.append((time.monotonic() - killed, worker.said_at(_STARTS) - wall))
     finally:
         load.stop()
         markers.stop()
