@@ -104,9 +104,9 @@ class RegistryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Destinations:
-    """The entries, by their names.
+    """The clusters and registries that an operator allows, as entries by name (TIDEGATE_DESTINATIONS_FILE).
 
-    Without any, feeds write only to the engine's own cluster, and no registry is asked.
+    Without entries, feeds write only to the engine's own cluster, and no registry is asked.
     """
 
     clusters: tuple[tuple[str, ClusterEntry], ...] = field(default=())

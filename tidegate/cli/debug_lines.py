@@ -15,8 +15,9 @@ from tidegate.verify import TopicRecord
 
 
 def text_line(record: TopicRecord, found: RangeEvent) -> str:
-    """Return ``topic[partition]@offset range: what happened``; keys as CockroachDB prints them, values in
-    hex.
+    """Return the line ``topic[partition]@offset range: what happened``.
+
+    Keys are printed as CockroachDB prints them, values in hex.
     """
     place = f"{record.topic}[{record.partition}]@{record.offset} r{found.range_id}:"
     return f"{place} {_text(found.event)}"

@@ -223,7 +223,10 @@ def _prepare_again(
 
 
 def _accepted(name: str, place: _Place, own: OwnTopics) -> OutputTopic:
-    """Return a topic of a cluster that an operator has accepted, whatever it holds."""
+    """Return one of the feed's topics on the cluster that an operator has accepted.
+
+    What the topic holds does not matter.
+    """
     found = place.created(name)
     is_own = name in place.made or (name, found.id) in own.created
     return found if is_own else OutputTopic(found.id, TopicOrigin.EXISTING)

@@ -75,10 +75,10 @@ def encode_checkpoint(checkpoint: PartitionCheckpoint) -> bytes:
 def split_checkpoint(
     checkpoint: PartitionCheckpoint, bounds: RecordBounds = BOUNDS
 ) -> Iterator[PartitionCheckpoint]:
-    """Yield the checkpoint in pieces that each fit into a record. Each piece is a checkpoint by itself.
+    """Yield the checkpoint in pieces that each fit into a record.
 
-    A piece holds for the feeds that it names. If the feeds need several pieces, the ranges are repeated for
-    each piece of feeds.
+    A piece is a checkpoint of its own, for the feeds that it names. If not all feeds fit into one piece, the
+    ranges are written once for each group of feeds.
     """
     room = bounds.piece_bytes // 4
     ranges = list(_filled(checkpoint.ranges, _range_bytes, 2 * room))

@@ -123,10 +123,10 @@ class LogStep:
         table.clock.hear(range_id, record.timestamp, closed.wall_ms, rose=closed > before)
 
     def settle(self, result: StepResult, row_bytes: int) -> None:
-        """Answer claims, and apply entries of backlogs, ``_DRAIN_MAX`` at most.
+        """Answer claims, and apply at most ``_DRAIN_MAX`` entries of backlogs.
 
-        Entries are applied in portions until the step has ``row_bytes`` of rows. There is one portion at
-        least, so that backlogs go on while the log fills each step.
+        Entries are applied in portions until the step has ``row_bytes`` bytes of rows. At least one portion
+        is applied, so that backlogs advance even if the log alone fills each step.
         """
         self.look_at_feeds()
         room = _DRAIN_MAX

@@ -150,7 +150,7 @@ class PartitionProcessor:
         return self._step_up_to(self._state.row_limits.step_bytes, records, end)
 
     def _step_up_to(self, row_bytes: int, records: Sequence[LogRecord], end: int | None) -> StepResult:
-        """Apply portions of the records until the step has so many bytes of rows."""
+        """Apply portions of the records until the step has ``row_bytes`` bytes of rows."""
         if self.held:
             raise StateError(
                 f"log partition {self.partition} is held for a new feed's start and cannot take records"

@@ -58,8 +58,9 @@ class ResolveIntents(NamedTuple):
 
 
 def ops_of(answer: PushAnswer) -> tuple[Op, ...]:
-    """Return the ops that say the same as the answer, in its order.
+    """Return one op for each transaction of the answer, in its order.
 
+    It is ``AbortTxn`` for an aborted transaction, ``UpdateIntent`` otherwise.
     A committed transaction stays tracked until its commits come. An aborted one is dropped.
     """
     return tuple(

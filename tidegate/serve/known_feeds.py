@@ -1,5 +1,7 @@
 """The feeds of the server's application, looked up for all clients together.
 
+A look of this module is the *table look* of docs/serve.md.
+
 1. A statement comes. If the last look ended more than ``fresh_s`` ago, a new one begins. There is one at a
    time, in a thread of its own.
 2. The statement waits for the look. If what is known is at most ``stale_s`` old, it waits ``patience_s``, and

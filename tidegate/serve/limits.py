@@ -33,7 +33,7 @@ class ServeLimits:
         table_bytes: about how many bytes these rows may take.
         own_bytes: about how many bytes all subscriptions together may keep of rows of their own: for LIMIT
             and OFFSET, by key for readers of their own, batches that clients have not taken yet, and rows of
-            snapshots that a table in memory has not any more.
+            snapshots that a table in memory has replaced or deleted.
     """
 
     connections: int = 100

@@ -20,7 +20,7 @@ class ServeCounts:
     Attributes:
         batches: batches that streams gave, by the kind of output.
         rows: rows of these.
-        behind: how often a stream was too slow for what is held.
+        behind: how often a stream was so slow that changes it still needed had been dropped.
         refused_logins: logins that were refused, by the front.
     """
 
@@ -75,7 +75,7 @@ def metrics_text(
         _metric(
             "slow_clients_total",
             "counter",
-            "how often a client was slower than what is held for it",
+            "how often a client was so slow that changes it still needed had been dropped",
             [Sample(counts.behind)],
         ),
         _metric(
@@ -119,7 +119,11 @@ _READING: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("table_waiting_rows", "rows that wait for other partitions", lambda each: each.waiting_rows),
     ("table_waiting_bytes", "bytes of these rows", lambda each: each.waiting_bytes),
     ("table_paused_partitions", "partitions that are paused", lambda each: each.paused_partitions),
-    ("table_retention_margin_records", "records until retention", lambda each: each.retention_margin),
+    (
+        "table_retention_margin_records",
+        "records left between the deleted ones and the first that a resume would read",
+        lambda each: each.retention_margin,
+    ),
 )
 
 

@@ -165,9 +165,10 @@ def share(frontiers: Iterable[FeedFrontier]) -> None:
             alike.append(frontier)
 
 
-def part(frontiers: Iterable[FeedFrontier], others: Iterable[FeedFrontier]) -> None:
-    """Give ``frontiers`` spans that they do not share with ``others``; among themselves they may share
-    them.
+def unshare(frontiers: Iterable[FeedFrontier], others: Iterable[FeedFrontier]) -> None:
+    """Copy spans where needed, so that no frontier of ``frontiers`` shares its spans with one of ``others``.
+
+    Frontiers of ``frontiers`` may still share spans with each other.
     """
     shared = {id(other.spans) for other in others}
     copies: dict[int, SpanFrontier] = {}

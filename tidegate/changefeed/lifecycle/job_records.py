@@ -115,12 +115,12 @@ class DropRecord:
 class StateRecord:
     """The state to which the jobs agent has brought a feed.
 
-    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits. A feed that begins with a
-    scan scans there. ``targets`` are the resolved tables. ``positions`` are the log offsets, by log
+    From ``STARTING`` on, ``start`` is the timestamp above which the feed emits. An initial scan reads the
+    tables as of ``start``. ``targets`` are the resolved tables. ``positions`` are the log offsets, by log
     partition, from which on the feed reads. ``error`` is a sentence; it is empty unless the feed failed, is
     held, or is pending because it waits for something that may not come. ``sink_cluster`` is the id of the
-    Kafka cluster that has the topics, empty for the workers' own. ``topics`` is what is known of the topics;
-    for a pending feed, which of them it is about to create.
+    Kafka cluster that has the topics, empty for the workers' own. ``topics`` is what is known of the feed's
+    topics. While the feed is pending, it says which ones the feed is about to create.
     """
 
     feed_id: FeedId

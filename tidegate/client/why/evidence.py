@@ -355,7 +355,7 @@ def _overlap(row: Json) -> OverlapEvidence:
     span = Span(hexadecimal(row, "start"), hexadecimal(row, "end"))
     ranges, generations = _numbers(row, "ranges"), _numbers(row, "generations")
     if len(ranges) != len(generations) or not ranges:
-        raise ValueError("the ranges of an overlap have not one generation each")
+        raise ValueError("an overlap has one generation for each of its ranges, and this one does not")
     others = whole(row, "others") if "others" in row else 0  # workers of earlier versions name all ranges
     return OverlapEvidence(span, ranges, generations, others)
 

@@ -41,8 +41,8 @@ class BoundedHttp(H11Protocol):
        for the paths in ``streams``: a subscription waits for its client.
     3. A client that sends more while it gets a subscription is ended. Nothing is read then behind what it has
        sent, not even that it is gone.
-    4. A client that sends what is no HTTP gets 400, if the answer to its request has not begun, and is ended.
-       That answer is given up. What it sends behind that is not read.
+    4. A client that sends bytes that are not HTTP gets 400, if the answer to its request has not begun, and
+       is ended. That answer is given up. What the client sends after that is not read.
     """
 
     request_s: ClassVar[float]

@@ -1,5 +1,7 @@
 """The state of all feeds, looked at once for all clients of the page of feeds.
 
+A look of this module is the *feed look* of docs/serve.md.
+
 1. A client asks. If the last look is older than the interval, a new one begins; there is one at a time.
 2. Every client that asks meanwhile waits for this look, for an interval at most, and is given the last one
    then. Only before the first look is done they wait for its end.

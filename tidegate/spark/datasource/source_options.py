@@ -36,10 +36,11 @@ class SourceOptions:
     """The options of a DataFrame, as the user has given them.
 
     Attributes:
-        bootstrap, app_id, topic_prefix: where the feed is; empty for what the environment says.
+        bootstrap, app_id, topic_prefix: where the feed is; empty: the environment's settings count.
         feed: its id; empty for the only one.
         tables: the tables to read; none for all.
-        start: ``None`` for the newest cut, zero for the beginning of the topics, else the rows above it.
+        start: where a stream begins. ``None``: at the newest cut; zero: at the beginning of the topics;
+            another timestamp: above it.
         buckets: where batches end; ``None`` for every marker.
         batch_records: how many records a stream's batch may read. docs/spark-dataframe.md#bounds says when
             it reads more.

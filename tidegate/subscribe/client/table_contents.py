@@ -1,8 +1,8 @@
 """The rows of a table after some batches: the fold of a subscription's rows, in each of its modes.
 
-With diffs rows are counted. With an envelope each key has one row. After a violation a key is unknown, and
-its later rows cannot be trusted, because Materialize's rule looks at one timestamp only. Only a new snapshot
-makes the key known again.
+In diff mode the table counts the copies of each row. In an envelope mode it has one row a key. After a
+violation a key is unknown, and its later rows cannot be trusted, because Materialize's rule looks at one
+timestamp only. Only a new snapshot makes the key known again.
 """
 
 from __future__ import annotations

@@ -89,11 +89,13 @@ class GateStart:
 
 
 class RowGate:
-    """Takes the records of all partitions of a feed's topics, in offset order within each partition.
+    """The gate of a subscription. It holds rows back until all partitions are complete up to them.
+
+    It takes the records of all partitions of a feed's topics, in offset order within each partition.
 
     Attributes:
-        delivered: everything at or below it was let through.
-        repeats: how many rows were dropped because they came before.
+        delivered: the timestamp up to which (inclusive) all rows were let through.
+        repeats: how many rows were dropped because the same version had come already.
         spilled_rows: how many rows were moved out of memory.
     """
 

@@ -114,8 +114,8 @@ def _decoder(row: Any, members: Sequence[str] | None) -> Any:
 def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
     """Return which of some texts of JSON may have a member twice: they may have more than were decoded.
 
-    ``members`` is how many each has at least. A text within one may look like a member: it is among these
-    then, though nothing stands there twice.
+    ``members`` is how many each has at least. A text within a value may look like a member: such a value is
+    returned too, although it has no member twice.
     """
     found: list[int] = []
     for begin in range(0, len(values), _PIECE):
@@ -131,7 +131,11 @@ def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
 
 
 def _member_colons(texts: Sequence[bytes]) -> Mask:
-    """Return which bytes of some texts are followed by the colon of a member: quotes and white space."""
+    """Return a mask over the bytes of the joined texts, without the last one.
+
+    It is true for a quote or white space that a colon follows. Such a colon ends the name of a member, unless
+    it stands within a text.
+    """
     text = np.frombuffer(b"".join(texts), np.uint8)
     lead = text[:-1]
     colons: Mask = (lead == _QUOTE) | (lead <= _SPACE)

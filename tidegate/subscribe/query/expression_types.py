@@ -49,7 +49,10 @@ class Compiled(NamedTuple):
 
 
 def constant_type(value: object) -> SqlType | None:
-    """Return the type of a constant. A text has none: it is read as the type of what it stands beside."""
+    """Return the type of a constant.
+
+    NULL and a text have none: a text is read as the type of the operand beside it.
+    """
     match value:
         case bool():
             return _BOOL

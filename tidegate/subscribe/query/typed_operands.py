@@ -1,6 +1,6 @@
 """The operands of comparisons: each is compared as its SQL type says.
 
-A text that is a constant is read as the type of what it stands beside.
+A text that is a constant is read as the type of the operand beside it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _NOW: Final = frozenset({"now", "mz_now"})
 def bound_time(clause: BoundClause, now_ns: int) -> Timestamp:
     """Return the timestamp of a bound; ``now_ns`` is the wall clock in Unix nanoseconds.
 
-    Raises ``SubscribeStatementError`` (``invalid_bound``) for NULL and for what is no timestamp.
+    Raises ``SubscribeStatementError`` (``invalid_bound``) for NULL and for a value that is not a timestamp.
     """
     time = _time(clause.expression, now_ns)
     if time is None or time.wall > MAX.wall or time.logical > MAX_LOGICAL:

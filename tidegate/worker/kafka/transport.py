@@ -178,7 +178,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     async def committed(self, tp: TP) -> int | None:
-        """Ask for the group's offset of a partition. The loop calls this."""
+        """Ask for the group's offset of a partition. Called in the event loop's thread."""
         offset: int | None = await self.call_thread(self._ensure_consumer().committed, tp)
         return offset
 

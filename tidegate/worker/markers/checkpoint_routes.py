@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
-from tidegate.changefeed.lifecycle.frontier import FeedFrontier, part, share
+from tidegate.changefeed.lifecycle.frontier import FeedFrontier, share, unshare
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionProgress, merged
 from tidegate.processor.range_claims import RangeClaims
@@ -67,7 +67,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
     def end(self, feed_id: FeedId) -> ReceiverT:
         """Remove the receiver of a feed. Returns it, with a copy of its spans that no other feed shares."""
         receiver = self.receivers.pop(feed_id)
-        part(_frontiers([receiver]), _frontiers(self.receivers.values()))
+        unshare(_frontiers([receiver]), _frontiers(self.receivers.values()))
         return receiver
 
     def forget(self, feed_id: FeedId) -> None:
@@ -93,7 +93,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
         unnamed = self.receivers.keys() - named.keys()
         if unnamed:
             self._missed |= unnamed
-            part(_frontiers(named.values()), _frontiers(self.receivers[feed_id] for feed_id in unnamed))
+            unshare(_frontiers(named.values()), _frontiers(self.receivers[feed_id] for feed_id in unnamed))
         told: set[int] = set()
         for receiver in named.values():
             spans = None if receiver.frontier is None else id(receiver.frontier.spans)

@@ -70,7 +70,9 @@ _log = structlog.get_logger("tidegate.frontier")
 
 
 class FeedPublisher:
-    """The progress of one epoch of one feed: its frontier, made durable and told to consumers by markers."""
+    """The owner of one epoch of one feed: it keeps the feed's frontier, stores the high-water, and writes the
+    markers.
+    """
 
     def __init__(
         self,

@@ -176,7 +176,7 @@ class ChangelogReader:
                 if is_shaped(*change):
                     changes.append(change)
                 else:
-                    foreign = ForeignRecord("it has not the form of a row: tidegate did not write it")
+                    foreign = ForeignRecord("it does not have the form of a row: tidegate did not write it")
                     report_foreign(message.topic(), message.partition(), message.offset(), foreign)
                 positions[changelog.table] = (changelog.topic_id, message.offset() + 1)
             elif is_end(message):

@@ -1,19 +1,21 @@
-"""A table of rows by key on disk: exactly as of its frontier, whatever happened.
+"""A table of rows by key on disk, exact as of its frontier after any crash.
 
-What becomes durable when. ``F`` is the frontier before an opening of the gate, ``G`` the one behind it.
+The steps say what becomes durable. ``F`` is the frontier before an opening of the gate, ``G`` the one after
+it.
 
 1. ``replace_all`` reads the rows before, and keeps the new ones in memory. Later reads see them.
 2. ``close_at(G)`` writes one batch: the changed rows, ``G`` with the sums over all rows, and an *undo record*
    that has what the changed rows were at ``F``.
 3. The consumer applies the subscription's batch and stores its token, which says ``G``.
-4. ``settle(G)`` says so. Undo records up to ``G`` go with the next batch.
+4. ``settle(G)`` says that this token is stored. The next batch deletes the undo records up to ``G``.
 
 | crash between | the table is as of | the token says | and then |
 |---|---|---|---|
 | 1 and 2 | F | F | they agree: changes are read again from the topics |
 | 2 and 3 | G | F | ``go_back_to(F)`` undoes the opening, in one batch |
 | 3 and 4 | G | G | they agree; the undo record goes later |
-| in the middle of 2 or of a ``go_back_to`` | what it was before | | a batch is whole or not there |
+| in the middle of 2 | F | F | RocksDB writes a batch whole or not at all |
+| in the middle of ``go_back_to(F)`` | G | F | the same; ``go_back_to(F)`` comes again |
 
 While the first snapshot fills the table its frontier is zero. Its rows may be written piece by piece then: a
 table at zero has no rows, and those that a crash leaves are deleted when it is opened.

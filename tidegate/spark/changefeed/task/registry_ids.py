@@ -1,4 +1,4 @@
-"""Asks for the ids of schemas in a Python worker, by one client for all of its tasks."""
+"""Asks registries for schema ids, in a Python worker of Spark. All tasks of the worker share one client."""
 
 from __future__ import annotations
 
