@@ -301,7 +301,7 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
             bench = Bench(topics, Path(home), sizes, seed, report)
             for name in only or _MEASUREMENTS:
                 report.measure(name, partial(_MEASUREMENTS[name], bench), console)
-    report.write(file)
+                report.write(file)  # after each: who ends the run keeps what was measured
     report.print(console)
     console.print(f"written to {file}")
     if not quick:
