@@ -9,6 +9,7 @@
     │   ├── SecretMissing            a secret that a feed names is not in the store, or not for that place
     │   ├── SinkHeld                 a sink's address means another cluster than the feed's topics are on
     │   ├── SinkNotAllowed           no entry of the operator's allows a feed to write to that cluster
+    │   ├── TopicGone                no broker knows a topic of a feed: it was deleted, or it is new
     │   ├── StoreAway                the file system of a checkpoint directory does not answer, or denies us
     │   ├── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     │   ├── SpillLost                rows that waited on disk for a subscription: resume from its token
@@ -41,6 +42,7 @@
     │   │   ├── DescriptorConflict   a descriptor that arrives too late or contradicts itself
     │   │   ├── SchemaRejected       a schema that the registry will not take
     │   │   ├── RowRefused           a row that its topic does not take, however often it is sent
+    │   │   │   └── RowDoubted       one that it did not take this time: another try may deliver it
     │   │   ├── UnsupportedTable     a table that this version cannot feed
     │   │   ├── StartBelowGC         a start whose versions may be collected already
     │   │   └── InlineValue          a value without a timestamp, where a feed reads history
@@ -110,6 +112,17 @@ class SinkHeld(RetryError):
 
 class SinkNotAllowed(RetryError):
     """A sink is another Kafka cluster than the own, and no entry of the operator's allows it to the feed."""
+
+
+class TopicGone(RetryError):
+    """No broker knows a partition of a feed's topic: it was deleted, unless it is new.
+
+    ``refusal`` is the sentence with which the feed fails if that stays so.
+    """
+
+    def __init__(self, message: str, refusal: str = "") -> None:
+        super().__init__(message)
+        self.refusal = refusal
 
 
 class RegistryAway(RetryError):
@@ -266,6 +279,13 @@ class SchemaRejected(FeedError):
 
 class RowRefused(FeedError):
     """A row that its topic does not take, however often it is sent: too large, or the topic is gone."""
+
+
+class RowDoubted(RowRefused):
+    """A row that its topic did not take, with an answer that is not known to be for good.
+
+    The next producer writes the row again. It is refused once several of them had such an answer.
+    """
 
 
 class UnsupportedTable(FeedError):

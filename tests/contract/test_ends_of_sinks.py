@@ -11,8 +11,10 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import tidegate.client.kafka.topic_admin
+import tidegate.delivery.marker_records
 import tidegate.delivery.sink_ends
 from tests.destinations import DESTINATIONS, DESTINATIONS_FILE
 from tests.feeds import activation
@@ -22,7 +24,7 @@ from tidegate.changefeed.encoding.resolved_topic import OffsetMarkerDecoder
 from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.delivery.marker_records import MarkersAside, Place
-from tidegate.errors import RetryError
+from tidegate.errors import RecordRefused, RetryError
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.spark.changefeed.query_markers import QueryMarkers
 from tidegate.spark.changefeed.query_sinks import QuerySinks as QuerySinks
@@ -55,6 +57,8 @@ class World:
         self.now = "home"
         self.restless = 0.3
         self.ends = {"home": 10, "away": 10}
+        #: The clusters that do not have the topic.
+        self.lack = set[str]()
 
     def go_on(self) -> None:
         """Both clusters grow."""
@@ -82,11 +86,19 @@ class Client:
         self._lines = 0
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        return SimpleNamespace(cluster_id=self._answer())
+        cluster = self._answer()
+        found = SimpleNamespace(error=None, partitions={0: "led"})
+        if cluster in self._world.lack:
+            found = SimpleNamespace(error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), partitions={})
+        return SimpleNamespace(cluster_id=cluster, topics={topic: found})
 
     def list_offsets(self, asked: Mapping[Any, Any], **_: Any) -> Mapping[Any, Future[Any]]:
         found: Future[Any] = Future()
-        found.set_result(SimpleNamespace(offset=self._world.ends[self._answer()]))
+        cluster = self._answer()
+        if cluster in self._world.lack:
+            found.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        else:
+            found.set_result(SimpleNamespace(offset=self._world.ends[cluster]))
         return dict.fromkeys(asked, found)
 
     def poll(self, timeout: float) -> int:
@@ -149,7 +161,7 @@ def _named(aside: MarkersAside, ends: Ends, number: int) -> int | None:
     """The end that a marker names; ``None`` when none can be made."""
     at = ResolvedTimestamp(Timestamp(1_000 + number))
     try:
-        (record,) = aside.records(at, ends(aside.places))
+        (record,) = aside.records(at, aside.ask(ends, lambda: 0.0))
     except RetryError:
         return None
     return OffsetMarkerDecoder().decode(None, record.value).offsets["a"]
@@ -160,6 +172,34 @@ def test_a_marker_names_ends_of_its_own_cluster_and_no_other_makes_them_fall(
 ) -> None:
     for seed in (*range(100), _FRESH.getrandbits(32)):
         assert not _broken(engine, seed, monkeypatch)
+
+
+def _gone(engine: Any, seed: int, lack: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the topic of a feed counts as gone that one of the clusters does not have."""
+    monkeypatch.setattr(tidegate.delivery.marker_records, "UNKNOWN_FOR_S", 0.0)
+    world, aside = World(seed), MarkersAside("m", _STATE.targets)
+    world.lack = {lack}
+    with engine(world, monkeypatch) as ends:
+        for number in range(20):
+            try:
+                _named(aside, ends, number)
+            except RecordRefused:
+                return True
+    return False
+
+
+def test_a_topic_that_another_cluster_does_not_know_is_not_gone(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any(_gone(engine, seed, "away", monkeypatch) for seed in range(50))
+    assert any(_gone(engine, seed, "home", monkeypatch) for seed in range(50))
+
+
+def test_an_engine_that_believes_every_cluster_that_a_topic_is_gone_is_found(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tidegate.delivery.sink_ends, "require_cluster", lambda *_: None)
+    assert any(_gone(engine, seed, "away", monkeypatch) for seed in range(20))
 
 
 def test_an_engine_that_asks_nobody_behind_the_ends_is_found(

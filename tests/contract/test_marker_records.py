@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random, SystemRandom
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -23,13 +25,14 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.transaction import Record
 from tidegate.delivery.marker_records import MarkersAside, Place
-from tidegate.errors import RetryError, SchemaRejected
+from tidegate.delivery.producer_ids import MarkerIds
+from tidegate.errors import RecordRefused, RetryError, SchemaRejected, TopicGone
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.raftlog.entry import Offset
 from tidegate.spark.changefeed.feed_markers import FeedMarkers, FeedProducers
-from tidegate.spark.changefeed.marker_producers import OwnMarkerProducer
+from tidegate.spark.changefeed.marker_producers import MarkerProducer, OtherMarkerProducer, OwnMarkerProducer
 from tidegate.worker.markers.marker_records import marker_records
 
 _TABLES: Final = [HandTable.of(104, "a").descriptor, HandTable.of(105, "b").descriptor]
@@ -40,16 +43,20 @@ _AMONG: Final = FeedOptions(resolved_interval_ns=0)
 _PLACES: Final = [("a", 0), ("a", 1), ("b", 0)]
 _FRESH: Final = SystemRandom()
 
-#: Where the topics end at a moment, or ``None`` while nobody tells.
-Ends: TypeAlias = Mapping[Place, int] | None
+#: Where the topics end at a moment, ``None`` while nobody tells, or the error of a topic that is unknown.
+Ends: TypeAlias = Mapping[Place, int] | TopicGone | None
+_GONE: Final = TopicGone("Kafka knows no partition 0 of a", "the topic a was deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One marker that was due: what was written, and the error that kept it from being written."""
+    """One marker that was due: what was written, and the error that kept it from being written, as the engine
+    tells it. ``fails`` says that the feed fails with it.
+    """
 
     written: Sequence[Record]
     error: str = ""
+    fails: bool = False
 
 
 class MarkerEngine(Protocol):
@@ -68,6 +75,8 @@ class _Told:
     def __call__(self, places: Sequence[Place]) -> Mapping[Place, int]:
         if self.now is None:
             raise RetryError("a broker is away")
+        if isinstance(self.now, TopicGone):
+            raise self.now
         return {place: self.now[place] for place in places}
 
 
@@ -102,8 +111,8 @@ def _workers(options: FeedOptions, ends: Sequence[Ends], refusals: int = 0) -> l
             told.now = ends[number]
             try:
                 return Try(await markers.of(_at(number)))
-            except RetryError as error:
-                return Try((), str(error))
+            except (RetryError, RecordRefused) as error:
+                return Try([], str(error), isinstance(error, RecordRefused))
 
         return asyncio.run(trying())
 
@@ -118,21 +127,55 @@ class _Home:
         self.markers += [record for record in records if record.key is None]
 
 
-def _spark(options: FeedOptions, ends: Sequence[Ends], refusals: int = 0) -> list[Try]:
+class _Away:
+    """A producer on another cluster, which takes whatever it is given."""
+
+    def __init__(self, home: _Home) -> None:
+        self._home = home
+
+    def commit_once(self, records: Sequence[Record]) -> None:
+        self._home.commit(records)
+
+    def open(self) -> None: ...
+    def give_up(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def _elsewhere(home: _Home) -> MarkerProducer:
+    away: Any = _Away(home)
+    return OtherMarkerProducer("feed", lambda _: away, MarkerIds("before", "now"))
+
+
+def _settle(writer: MarkerProducer) -> None:
+    """Wait for the thread of a producer, which a batch does not wait for behind a marker that failed."""
+    if isinstance(writer, OtherMarkerProducer) and writer._work is not None:
+        wait([writer._work])
+        writer.get_ready()
+
+
+def _spark(
+    options: FeedOptions, ends: Sequence[Ends], refusals: int = 0, *, elsewhere: bool = False
+) -> list[Try]:
     told, home = _Told(), _Home()
     definition = replace(_FEED.definition, options=options)
     state = StateRecord(definition.id, definition.epoch, FeedState.RUNNING, Timestamp(1), _TARGETS)
     producer: Any = home
     feed, registry = FeedView(definition, state=state), _Registry(refusals)
-    producers = FeedProducers(producer, OwnMarkerProducer(producer))
-    markers = FeedMarkers(feed, "jobs", producers, told, registry.id_of)
-    tries = []
-    for number, now in enumerate(ends):
-        told.now, home.markers = now, []
-        markers.apply(_report(number))
-        markers.publish()
-        tries.append(Try(home.markers, "" if home.markers else markers.held or "none is written"))
-    return tries
+    writer = _elsewhere(home) if elsewhere else OwnMarkerProducer(producer)
+    with closing(writer):
+        markers = FeedMarkers(feed, "jobs", FeedProducers(producer, writer), told, registry.id_of)
+        tries = []
+        for number, now in enumerate(ends):
+            told.now, home.markers = now, []
+            markers.apply(_report(number))
+            try:
+                markers.publish()
+                _settle(writer)
+            except RecordRefused as error:
+                tries.append(Try(home.markers, str(error), fails=True))
+            else:
+                tries.append(Try(home.markers, markers.held))
+        return tries
 
 
 def _report(number: int) -> PartitionProgress:
@@ -151,7 +194,9 @@ def _at(number: int) -> ResolvedTimestamp:
     return ResolvedTimestamp(Timestamp(1_000 + number))
 
 
-@pytest.fixture(params=[_workers, _spark], ids=["workers", "spark"])
+@pytest.fixture(
+    params=[_workers, _spark, partial(_spark, elsewhere=True)], ids=["workers", "spark", "spark-elsewhere"]
+)
 def engine(request: pytest.FixtureRequest) -> MarkerEngine:
     chosen: MarkerEngine = request.param
     return chosen
@@ -206,9 +251,43 @@ def test_a_backfill_waits_for_what_its_marker_needs() -> None:
 def test_no_marker_follows_an_end_that_fell(engine: MarkerEngine) -> None:
     """Also once the topic that was made anew has grown above the old one."""
     first, *others = engine(_ASIDE, [_ends(5, 6, 7), _ends(5, 2, 7), _ends(9, 9, 9), None])
-    assert first.written
-    assert [done.written for done in others] == [[]] * 3 or [done.written for done in others] == [()] * 3
-    assert all(done.error for done in others)
+    assert (bool(first.written), first.error) == (True, "")
+    assert [done.written for done in others] == [[]] * 3
+    for done in others:
+        assert "a[1] ended at offset 6 and then at 2: it was deleted and created again" in done.error
+
+
+def test_a_topic_that_stays_unknown_fails_its_feed(
+    engine: MarkerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a row nobody else notices that the topic was deleted."""
+    monkeypatch.setattr("tidegate.delivery.back_off._FIRST_S", 0.0)
+    monkeypatch.setattr("tidegate.delivery.marker_records.UNKNOWN_FOR_S", 1e-9)
+    first, waits, fails = engine(_ASIDE, [_ends(5, 6, 7), _GONE, _GONE])
+    assert (len(first.written), waits.written, fails.written) == (2, [], [])
+    assert ("Kafka knows no partition 0 of a" in waits.error, waits.fails) == (True, False)
+    assert (fails.error, fails.fails) == ("the topic a was deleted", True)
+
+
+@pytest.mark.parametrize("between", [None, _ends(5, 6, 7)])
+def test_a_topic_that_is_unknown_now_and_then_fails_nothing(
+    engine: MarkerEngine, between: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be new, or a broker that comes back may not have heard of it yet."""
+    monkeypatch.setattr("tidegate.delivery.back_off._FIRST_S", 0.0)
+    monkeypatch.setattr("tidegate.delivery.marker_records.UNKNOWN_FOR_S", 1e-9)
+    *others, last = engine(_ASIDE, [*[_GONE, between] * 3, _ends(8, 8, 8)])
+    assert not any(done.fails for done in others)
+    assert (len(last.written), last.error) == (2, "")
+
+
+def test_a_topic_is_unknown_for_a_while_before_its_feed_fails(
+    engine: MarkerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.delivery.back_off._FIRST_S", 0.0)
+    *others, last = engine(_ASIDE, [*[_GONE] * 5, _ends(5, 6, 7)])
+    assert not any(done.fails for done in others)
+    assert len(last.written) == 2
 
 
 def test_markers_wait_for_a_schema_that_is_refused_and_their_feed_does_not_fail(

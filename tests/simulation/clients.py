@@ -92,6 +92,7 @@ class Network:
         self._down: dict[tuple[str, int], float] = {}
         self._standing: dict[str, float] = {}
         self._refusing: dict[str, float] = {}
+        self._failing: set[str] = set()
         self._gone: set[str] = set()
         self._grown: set[tuple[str, Grown]] = set()
         self._too_large: dict[tuple[str, bytes | None, bytes | None], Grown] = {}
@@ -133,6 +134,17 @@ class Network:
     def refuse(self, sink: str, until: float) -> None:
         """The sink breaks the sequence of some producers whose records come up to ``until``."""
         self._refusing[sink] = until
+
+    def fail_next(self, sink: str) -> None:
+        """The cluster answers the sink's next request with records with an error that passes by itself."""
+        self._failing.add(sink)
+
+    def fails(self, partition: Partition) -> bool:
+        """Whether a request with records has such an answer."""
+        sink = _sink_of(partition)
+        fails = sink in self._failing
+        self._failing.discard(sink)
+        return fails
 
     def lose(self, sink: str) -> None:
         """The topics of the sink are deleted: no record comes to them any more."""
@@ -575,6 +587,9 @@ class _Lane:
             self._refused = True
         elif network.refuses(self._place, scheduler.now):
             error = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "the sequence has a gap")
+            self._refused = not self._producer.is_transactional
+        elif network.fails(self._place):
+            error = KafkaError(KafkaError.UNKNOWN, "an error of the server")
             self._refused = not self._producer.is_transactional
         else:
             try:

@@ -30,7 +30,7 @@ from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord, TakeoverRecord
 from tidegate.client.kafka.cluster_watch import ClusterWatch
-from tidegate.client.kafka.row_refusal import is_of_the_row
+from tidegate.client.kafka.row_refusal import is_for_good
 from tidegate.client.kafka.transaction import Record as SentRecord
 from tidegate.client.kafka.transaction import TransactionalProducer
 from tidegate.delivery.marker_records import Place
@@ -286,7 +286,7 @@ def refused_row_as_delivered() -> Iterator[None]:
     original = SharedRowProducer._delivered
 
     def delivered(self: SharedRowProducer, barrier: Barrier, error: KafkaError | None, message: Any) -> None:
-        original(self, barrier, None if error is not None and is_of_the_row(error) else error, message)
+        original(self, barrier, None if error is not None and is_for_good(error) else error, message)
 
     with _patched(SharedRowProducer, "_delivered", delivered):
         yield

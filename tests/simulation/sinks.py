@@ -33,6 +33,7 @@ class TroubleKind(enum.Enum):
 
     STANDS = "stands still"
     REFUSES = "breaks sequences"
+    FAILS = "has an error of its own as the next answer"
 
 
 class Refusal(enum.Enum):
@@ -257,11 +258,7 @@ def plan_troubles(
 
     def begin(name: str, trouble: Trouble) -> None:
         say(name, f"{trouble.kind.value} for {trouble.seconds:.2f} s")
-        until = scheduler.now + trouble.seconds
-        if trouble.kind is TroubleKind.STANDS:
-            network.stand_still(name, until)
-        else:
-            network.refuse(name, until)
+        _begin_trouble(network, name, trouble.kind, scheduler.now + trouble.seconds)
 
     def refuse(name: str, refusal: Refusal) -> None:
         say(name, refusal.value)
@@ -282,6 +279,16 @@ def plan_troubles(
                 sink.refuses_at,
                 lambda name=name, refusal=sink.refusal: refuse(name, refusal),  # type: ignore[misc]
             )
+
+
+def _begin_trouble(network: Network, name: str, kind: TroubleKind, until: float) -> None:
+    match kind:
+        case TroubleKind.STANDS:
+            network.stand_still(name, until)
+        case TroubleKind.REFUSES:
+            network.refuse(name, until)
+        case TroubleKind.FAILS:
+            network.fail_next(name)
 
 
 def limit_rows(plan: SinkPlan, network: Network) -> None:

@@ -14,7 +14,8 @@ from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.encoding.confluent import SubjectSchema, frame_prefix
 from tidegate.changefeed.encoding.encoder import compile_marker
 from tidegate.changefeed.encoding.resolved_topic import marker_partitions, offset_marker_value, topics_with
-from tidegate.errors import RetryError
+from tidegate.delivery.refused_rows import UNKNOWN_FOR_S
+from tidegate.errors import RecordRefused, RetryError, TopicGone
 from tidegate.hlc import ResolvedTimestamp
 
 #: The sentence about a feed whose markers wait, because a registry refuses a schema that it once took.
@@ -23,6 +24,8 @@ SCHEMA_REFUSED: Final = (
 )
 #: A topic, and a partition of it.
 Place: TypeAlias = tuple[str, int]
+#: Asks where partitions end now for an uncommitted reader. Raises ``RetryError``.
+Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
 
 class OutgoingMarker(NamedTuple):
@@ -92,8 +95,32 @@ class MarkersAside:
         self._topic = topic
         self._targets = targets
         self._ends: Mapping[Place, int] = {}
+        self._gone_since: float | None = None
         self.places = [(each.topic, number) for each in targets for number in range(each.partitions)]
         self.fault = ""
+
+    def ask(self, ends: Ends, clock: Callable[[], float]) -> Mapping[Place, int]:
+        """Ask where the ``places`` end now (step M3a). ``clock`` tells seconds that never go back.
+
+        Raises ``RetryError`` while that is not known, and once an end has fallen. Raises ``RecordRefused``
+        once no broker has known a topic for ``UNKNOWN_FOR_S``, at each question since then (step R7).
+        """
+        if self.fault:
+            raise RetryError(self.fault)
+        try:
+            found = ends(self.places)
+        except TopicGone as gone:
+            now = clock()
+            if self._gone_since is None:
+                self._gone_since = now
+            if now - self._gone_since < UNKNOWN_FOR_S:
+                raise
+            raise RecordRefused(gone.refusal) from None
+        except RetryError:
+            self._gone_since = None
+            raise
+        self._gone_since = None
+        return found
 
     def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
         """Make the records of one marker, with the ``ends`` that were asked for after step M2.

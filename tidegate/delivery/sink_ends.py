@@ -13,6 +13,7 @@ from typing import Protocol
 
 from tidegate.delivery.marker_records import Place
 from tidegate.delivery.sink_identity import require_cluster
+from tidegate.errors import TopicGone
 
 
 class Ends(Protocol):
@@ -28,10 +29,15 @@ def ends_on(
 ) -> Mapping[Place, int]:
     """Ask for the ends of ``places``, which are all on the cluster with the id ``cluster``.
 
-    After that the client is asked whether it has seen any other cluster. If it has, the ends do not count:
-    ``SinkHeld`` is raised, with the sentence that ``say`` makes of the other id. Raises what the calls of
-    ``client`` raise.
+    After that the client is asked whether it has seen any other cluster. If it has, the ends do not count,
+    nor does it count that a topic is unknown: ``SinkHeld`` is raised, with the sentence that ``say`` makes of
+    the other id. Raises what the calls of ``client`` raise.
     """
-    ends = client.ends(places)
-    require_cluster([partial(client.only_cluster, places[0][0])], cluster, say)
+    ask = partial(client.only_cluster, places[0][0])
+    try:
+        ends = client.ends(places)
+    except TopicGone:
+        require_cluster([ask], cluster, say)
+        raise
+    require_cluster([ask], cluster, say)
     return ends

@@ -32,8 +32,9 @@ class DrivenClients:
 
     ``room`` are the rows that the cluster at ``away`` takes yet, and ``silent`` whether it tells its id.
     ``grows`` has, by the beginning of topics' names, the probability that a row is above its limit. Of topics
-    in ``gone`` it has none. ``refused`` are the topics of which it has refused a row. ``given`` is told of
-    each row that a producer is given.
+    in ``gone`` it has none. ``refused`` are the topics of which it has refused a row. ``doubts`` is the
+    probability that the stored cluster answers for a row with an error that passes, which ``doubted`` counts.
+    ``given`` is told of each row that a producer is given.
     """
 
     def __init__(
@@ -49,6 +50,8 @@ class DrivenClients:
         self.is_there = STORED
         self.wanders = 0.0
         self.grows: Mapping[str, float] = {}
+        self.doubts = 0.0
+        self.doubted = 0
         self.room: int | None = None
         self.silent = False
         self.given = given
@@ -73,7 +76,7 @@ class DrivenClients:
 
     def end(self) -> None:
         """All is well from here on, and stays so."""
-        self.wanders, self.grows = 0.0, {}
+        self.wanders, self.grows, self.doubts = 0.0, {}, 0.0
         self.room, self.silent = None, False
         self.is_there = STORED
 
@@ -118,6 +121,9 @@ class DrivenClients:
         if self._too_large.setdefault(row[:-1], self.happens(grows)):
             self.refused.add(row.topic)
             return _TOO_LARGE
+        if self.happens(self.doubts):
+            self.doubted += 1
+            return _ODD
         return None
 
 
@@ -182,7 +188,7 @@ class Client:
             is_lost = self._astray and cluster == STORED
             error = None if is_lost else self._clients.refusal(row, cluster)
             if error is not None:
-                if error is _TOO_LARGE:  # the sequence has a gap: no row of any topic follows
+                if error in (_TOO_LARGE, _ODD):  # the sequence has a gap: no row of any topic follows
                     self._fatal, self._fatal_is_told = KafkaError(error.code(), "fatal", True), False
                 self._report(error)
             else:
@@ -221,4 +227,5 @@ class Client:
 
 
 _TOO_LARGE: Final = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "above max.message.bytes")
+_ODD: Final = KafkaError(KafkaError.UNKNOWN, "an error of the server")
 _NOT_THERE: Final = KafkaError(KafkaError._UNKNOWN_PARTITION, "no such partition")

@@ -2,21 +2,22 @@
 fails.
 
 When a producer comes to its end all of its rows are lost, but none of them is at fault: another producer
-writes them again (docs/protocols/refused-rows.md).
+writes them again. It does so too with a row whose answer is not known here: only those in ``_FOR_GOOD`` are
+known to come each time (docs/protocols/refused-rows.md, R4a and R4b).
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
 from tidegate.changefeed.definition.oversize import RECORD_ROOM
 from tidegate.client.kafka.record_limit import RecordLimit
-from tidegate.errors import RecordRefused, RowRefused
-
-#: How long librdkafka waits for a topic that it does not know before it refuses the topic's rows; seconds.
-UNKNOWN_FOR_S: Final = 30.0
+from tidegate.delivery.refused_rows import UNKNOWN_FOR_S
+from tidegate.errors import RecordRefused, RowDoubted, RowRefused
+from tidegate.processor.containment import unforeseen
 
 _GONE: Final = frozenset(
     {
@@ -50,6 +51,10 @@ _FOR_GOOD: Final = _GONE | {
     KafkaError.POLICY_VIOLATION,
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    KafkaError._INVALID_ARG,  # noqa: SLF001 - no topic can have the row's name
 }
 _LEAVE_OUT: Final = (
     f"A feed with on_oversize='key_only' whose max_row_bytes is {RECORD_ROOM} below that limit, or lower, "
@@ -57,20 +62,45 @@ _LEAVE_OUT: Final = (
 )
 _RECREATE: Final = "Create the feed again, on topics of its own"
 
+_log = logging.getLogger("tidegate.feeds")
 
-def is_of_the_row(error: KafkaError) -> bool:
-    """Return whether the row or its topic is at fault, so that no repetition would deliver the row."""
-    return error.code() not in _OF_THE_PRODUCER
+
+def is_of_the_producer(error: KafkaError) -> bool:
+    """Return whether the producer came to its end or is about to, and no record is at fault."""
+    return error.code() in _OF_THE_PRODUCER
+
+
+def is_gone(error: KafkaError) -> bool:
+    """Return whether no broker knows the topic, or its partition."""
+    return error.code() in _GONE
 
 
 def reported_refusal(error: KafkaError, message: Any) -> RowRefused | None:
-    """Return the refusal that a delivery report with an ``error`` tells of.
+    """Return the refusal that a delivery report with an ``error`` tells of, as ``refusal_of`` does.
 
-    ``message`` is the report's row. Returns ``None`` where the row was given up, and is not at fault.
+    ``message`` is the report's row.
     """
-    if not is_of_the_row(error):
+    return refusal_of(message.topic(), message.partition(), message.key(), message.value(), error)
+
+
+def refusal_of(
+    topic: str,
+    partition: int,
+    key: bytes | None,
+    value: bytes | None,
+    error: KafkaError,
+    limit: RecordLimit | None = None,
+) -> RowRefused | None:
+    """Return what an ``error`` says of a row. ``limit`` is as in ``row_refused``.
+
+    ``RowDoubted`` for an answer that is not known to be for good: it may pass (step R4b). ``None`` where the
+    row was given up, and is not at fault (step R4a).
+    """
+    if is_of_the_producer(error):
         return None
-    return row_refused(message.topic(), message.partition(), message.key(), message.value(), error)
+    if is_for_good(error):
+        return row_refused(topic, partition, key, value, error, limit)
+    return RowDoubted(f"the broker does not take {_row(topic, partition, key, value)}: {error.str()}")
 
 
 def is_too_large(error: KafkaError) -> bool:
@@ -85,7 +115,7 @@ def is_for_good(error: KafkaError) -> bool:
 
 def marker_refused(topic: str, partition: int, error: KafkaError) -> RecordRefused:
     """Return why this marker cannot be written, and no later one either."""
-    if error.code() in _GONE:
+    if is_gone(error):
         return RecordRefused(f"{_gone(topic, partition)}, so no marker can be written. {_RECREATE}")
     return RecordRefused(
         f"{topic} partition {partition} does not take a marker: {error.str()}. Mend that, then create the "
@@ -105,10 +135,8 @@ def row_refused(
 
     ``limit`` is tidegate's own limit, if the row may be above that.
     """
-    key = key or b""
-    size = len(key) + len(value or b"")
-    row = f"a row of {size} bytes for {topic} partition {partition}, key {key.hex()}"
-    if error.code() in _GONE:
+    row = _row(topic, partition, key, value)
+    if is_gone(error):
         return RowRefused(f"{_gone(topic, partition)}. Nowhere to write {row}. {_RECREATE}")
     if not is_too_large(error):
         return RowRefused(
@@ -125,6 +153,30 @@ def row_refused(
         "max.message.bytes. Raise that to 1048588, Kafka's default, or above the size of the row, and create "
         f"the feed again. {_LEAVE_OUT}"
     )
+
+
+def row_broke(
+    topic: str, partition: int, key: bytes | None, value: bytes | None, error: Exception
+) -> RowRefused:
+    """Return why a feed fails after an exception that nobody foresaw, as this row was given to the client.
+
+    Raises ``error`` where the process is at fault, as for want of memory.
+    """
+    reason = unforeseen(error, keeps=False)
+    _log.error(
+        "an exception fails the feed of a row for %s partition %d: %s",
+        topic,
+        partition,
+        reason,
+        exc_info=error,
+    )
+    return RowRefused(f"the client does not take {_row(topic, partition, key, value)}: {reason}")
+
+
+def _row(topic: str, partition: int, key: bytes | None, value: bytes | None) -> str:
+    key = key or b""
+    size = len(key) + len(value or b"")
+    return f"a row of {size} bytes for {topic} partition {partition}, key {key.hex()}"
 
 
 def _gone(topic: str, partition: int) -> str:

@@ -15,7 +15,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.listed_offsets import listed_offsets
-from tidegate.errors import BrokerUnavailable, RetryError, TopologyError
+from tidegate.client.kafka.row_refusal import is_gone, marker_refused
+from tidegate.delivery.refused_rows import UNKNOWN_FOR_S
+from tidegate.errors import BrokerUnavailable, RetryError, TopicGone, TopologyError
 
 _REQUEST_S: Final = 10.0
 _ENDS_S: Final = 5.0  # the question is repeated soon, and a feed that closes waits for the answer
@@ -56,6 +58,8 @@ _NOT_LET_IN: Final = frozenset(
         KafkaError._SSL,  # noqa: SLF001
     }
 )
+#: The answer for partitions none of which has a leader. A topic may be why that nobody knows any more.
+_UNLED: Final = (KafkaError._NOENT,)  # noqa: SLF001
 _MAY_DESCRIBE: Final = (
     "Let the worker's user describe topics and their configuration, where that is forbidden"
 )
@@ -204,17 +208,43 @@ class TopicAdmin:
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return where these partitions, (topic, number), end now for an uncommitted reader.
 
-        Asks once, in one request to each broker. Raises ``RetryError`` when any of the ends is not known.
+        Asks once, in one request to each broker. Raises ``RetryError`` when any of the ends is not known, and
+        ``TopicGone`` when that is because no broker knows the partition.
         """
         asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}
         try:
             found = listed_offsets(self._admin, asked, IsolationLevel.READ_UNCOMMITTED, _ENDS_S)
             return dict(found.items())
         except KafkaException as failure:
-            topics, cause = ", ".join(sorted({topic for topic, _ in places})), failure.args[0].str()
-            raise RetryError(
-                f"Kafka does not tell where the topics {topics} end: {cause}. {_MAY_DESCRIBE}"
-            ) from None
+            error: KafkaError = failure.args[0]
+        topics = ", ".join(sorted({topic for topic, _ in places}))
+        sentence = f"Kafka does not tell where the topics {topics} end"
+        if (is_gone(error) or error.code() in _UNLED) and (unknown := self._unknown(places)) is not None:
+            topic, partition = unknown
+            raise TopicGone(
+                f"{sentence}: it knows no partition {partition} of {topic}. That was deleted, unless it is "
+                f"new; the feed fails if it stays unknown for {UNKNOWN_FOR_S:.0f} s",
+                str(marker_refused(topic, partition, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))),
+            )
+        raise RetryError(f"{sentence}: {error.str()}. {_MAY_DESCRIBE}")
+
+    def _unknown(self, places: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
+        """Return a partition that no broker knows, as a broker says when it is asked for the topic.
+
+        Asks once for each topic, up to the one that is unknown. Returns ``None`` if there is none, or without
+        an answer.
+        """
+        known: dict[str, Any] = {}
+        try:
+            for topic, partition in places:
+                if topic not in known:
+                    known[topic] = self._admin.list_topics(topic, timeout=_ENDS_S).topics[topic]
+                found = known[topic]
+                if is_gone(found.error) if found.error is not None else partition not in found.partitions:
+                    return topic, partition
+        except KafkaException as failure:
+            _log.debug("no broker tells of the topics whose ends are unknown: %s", failure.args[0].str())
+        return None
 
     def is_empty(self, topic: str, partitions: int) -> bool:
         """Return whether nothing was ever written to the topic.

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
-from tidegate.client.kafka.row_refusal import is_for_good, is_of_the_row, is_too_large, marker_refused
+from tidegate.client.kafka.row_refusal import is_for_good, is_of_the_producer, is_too_large, marker_refused
 from tidegate.delivery.marker_records import OutgoingMarker
 from tidegate.errors import DeliveryError, ProducerFenced, RecordRefused
 
@@ -334,7 +334,8 @@ class TransactionalProducer:
 
 def _is_answer(error: KafkaError) -> bool:
     """Whether a broker does not take a record, and neither the producer nor its transaction is at fault."""
-    return error.code() > 0 and is_of_the_row(error) and error.code() not in _OF_TRANSACTIONS
+    told = error.code() >= KafkaError.UNKNOWN  # a broker's; librdkafka's own are far below
+    return told and not is_of_the_producer(error) and error.code() not in _OF_TRANSACTIONS
 
 
 class GivenUpError(Exception):

@@ -26,6 +26,7 @@ from tidegate.errors import (
     DescriptorConflict,
     EncodingError,
     FeedError,
+    RetryError,
     SinkHeld,
     TidegateError,
 )
@@ -164,12 +165,16 @@ def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     try:
         count = _write(scan, map(_newest, batches))
     except FeedRefused as refused:
-        fault = fault_to_bytes(refused.refusal)
+        fault = fault_to_bytes(_run_again(refused) if refused.is_doubted else refused.refusal)
     except TidegateError as error:
         fault = fault_to_bytes(error)
     for _ in batches:  # Spark requires a task to read all of its records
         pass
     yield pa.record_batch([[count], [fault]], schema=_ANSWER_SCHEMA)
+
+
+def _run_again(refused: FeedRefused) -> RetryError:
+    return RetryError(f"{refused}. The backfill ends here and stores no progress: run it again.")
 
 
 def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:

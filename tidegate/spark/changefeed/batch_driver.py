@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import ControlMessage, Remove
+from tidegate.delivery.refused_rows import PRODUCERS, refused_at_last
 from tidegate.errors import RetryError, TidegateError
 from tidegate.processor.containment import Caution, StepBroke
 from tidegate.processor.refused import RefusedRecord
@@ -51,8 +52,10 @@ _AGAIN_S: Final = 5.0
 _LONGEST_S: Final = 300.0
 #: How often such a wait looks for feeds that have ended meanwhile.
 _LOOK_S: Final = 5.0
+#: The time to wait before rows are written again that a broker may take then.
+_DOUBT_S: Final = 1.0
 #: The answers of a partition that has to run the round once more.
-_UNDONE: Final = ("fault", "refused", "broke")
+_UNDONE: Final = ("fault", "refused", "doubted", "broke")
 _TIME_OVERFLOW: Final = (
     "The log has a record whose time Spark cannot hold: it is more than 292,277 years from 1970. Tasks read "
     "batch %d from Kafka themselves, and take such a record as every engine does."
@@ -225,16 +228,20 @@ class BatchDriver:
         """Run the round until every partition has answered; return the round as it last ran, and the answers.
 
         A partition whose fault may pass runs again until it has passed. A partition where a row was refused
-        for good runs again and fails the feed (step S6). A partition where a step broke runs again with more
-        caution. Raises a fault that no waiting mends.
+        for good runs again and fails the feed (step S6); where one was doubted it writes the rows again
+        (S5a). A partition where a step broke runs again with more caution. Raises a fault that no waiting
+        mends.
         """
         answers: list[Answer] = []
+        doubts = Counter[tuple[int, str]]()
         due: frozenset[int] | None = None
         wait_s = _AGAIN_S
         while True:
             came = self._run(replace(round_, clusters=self._feeds.clusters()), records, account, due)
             answers += [answer for answer in came if answer.kind not in _UNDONE]
+            doubted = [answer for answer in came if answer.kind == "doubted"]
             refused = [answer for answer in came if answer.kind == "refused"]
+            refused += _refused_at_last(doubted, doubts)
             broken = {
                 answer.partition: StepBroke.from_bytes(answer.body)
                 for answer in came
@@ -245,13 +252,15 @@ class BatchDriver:
                     self._aside.keep(partition, broke.record)
             round_ = _with_cautions(_with_refused(round_, refused), broken)
             faults = {answer.partition: read_fault(answer.body) for answer in came if answer.kind == "fault"}
-            due = frozenset(faults).union(broken, (answer.partition for answer in refused))
+            due = frozenset(answer.partition for answer in came if answer.kind in _UNDONE)
             if not due:
                 return round_, answers
             if faults:
                 self._tell_wait(*(faults[partition] for partition in sorted(faults)), wait_s=wait_s)
                 round_ = self._wait_to_repeat(round_, account, wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_S)
+            elif doubted:
+                round_ = self._wait_to_repeat(round_, account, _DOUBT_S)
             else:
                 round_ = self._without_dropped(round_, account)
 
@@ -409,6 +418,19 @@ class BatchDriver:
             controls=max(controls, default=account.controls - 1) + 1,
             exchanges=account.exchanges | exchanges,
         )
+
+
+def _refused_at_last(doubted: Iterable[Answer], doubts: Counter[tuple[int, str]]) -> Iterator[Answer]:
+    """Yield the refusals of those feeds whose rows so many attempts have doubted (step S5a).
+
+    ``doubts`` counts the attempts of this round, by partition and feed.
+    """
+    for partition, _, body in doubted:
+        feed_id, doubt = json.loads(body)
+        _log.warning("Rows of feed %s in partition %d are written again: %s.", feed_id, partition, doubt)
+        doubts[partition, feed_id] += 1
+        if doubts[partition, feed_id] >= PRODUCERS:
+            yield Answer(partition, "refused", json.dumps([feed_id, str(refused_at_last(doubt))]).encode())
 
 
 def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:

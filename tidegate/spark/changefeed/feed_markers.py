@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tidegate.changefeed.definition.feed import FeedDefinition, FeedEpoch
 from tidegate.changefeed.encoding.confluent import SubjectSchema
@@ -20,15 +20,11 @@ from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecor
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.kafka.transaction import Record, TransactionalProducer, sent
 from tidegate.delivery.back_off import BackOff
-from tidegate.delivery.marker_records import SCHEMA_REFUSED, MarkersAmongRows, MarkersAside
+from tidegate.delivery.marker_records import SCHEMA_REFUSED, Ends, MarkersAmongRows, MarkersAside
 from tidegate.errors import DeliveryError, FeedError, RetryError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.marker_producers import MarkerProducer, Marking
-
-#: Asks where partitions, each (topic, number), end for an uncommitted reader. Raises ``RetryError``.
-Ends: TypeAlias = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
-
 
 _log = logging.getLogger("tidegate.spark")
 
@@ -82,6 +78,7 @@ class FeedMarkers:
         self._insists = insists
         self._pauses = BackOff()
         self._waits = ""
+        self._fault_told = False
         #: The number of markers that were written.
         self.written = 0
         self._rest_until = 0.0  # when to make a marker again; monotonic
@@ -95,9 +92,11 @@ class FeedMarkers:
 
     @property
     def held(self) -> str:
-        """The reason why no marker can be written, for example that the sink's address means another cluster.
-        Else empty."""
-        return self._producers.markers.held or self._waits
+        """The reason why no marker can be written, else empty.
+
+        Examples: the sink's address means another cluster, an end has fallen, or a broker does not tell ends.
+        """
+        return self._fault or self._producers.markers.held or self._waits
 
     def apply(self, report: PartitionProgress) -> None:
         """Apply a partition's report to the frontier (step M1).
@@ -114,7 +113,7 @@ class FeedMarkers:
         Raises ``DeliveryError`` when fenced.
         """
         writer = self._producers.markers
-        marks = self._marks and not self._is_at_fault and not self._rests and writer.get_ready()
+        marks = self._marks and not self._fault and not self._rests and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
         # a due marker is at least as high, and covers what is owed
         marker = (due or self._owed) if marks else None
@@ -122,6 +121,7 @@ class FeedMarkers:
         if marker is not None:
             writer.prove()
             self._write(marker, due)
+        self._tell_fault()
         return progress
 
     def abort(self) -> None:
@@ -162,7 +162,7 @@ class FeedMarkers:
         """
         aside = self._aside
         if aside is not None:
-            return lambda: sent(aside.records(marker, self._ends(aside.places)))
+            return lambda: sent(aside.records(marker, aside.ask(self._ends, time.monotonic)))
         records = sent(self._framed().records(marker))
         return lambda: records
 
@@ -176,6 +176,8 @@ class FeedMarkers:
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
         """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass, if it insists.
 
+        Raises ``RecordRefused`` if no marker can be written any more (step R7).
+
         What a marker needs, such as the ends of its topics or the id of its schema, holds back this feed's
         markers and nothing else: they ask again after a pause.
         """
@@ -184,12 +186,11 @@ class FeedMarkers:
         except FeedError as error:
             self._rest(f"{SCHEMA_REFUSED}: {error}")
         except RetryError as error:
-            if self._is_at_fault:
-                _log.error("feed %s gets no markers any more; its rows go on: %s", self._definition.id, error)
-            elif self._insists:
+            if self._fault:
+                return
+            if self._insists:
                 raise
-            else:
-                self._rest(f"its markers wait: {error}")
+            self._rest(f"its markers wait: {error}")
         else:
             self._waits = ""
             self._pauses.succeeded()
@@ -205,6 +206,16 @@ class FeedMarkers:
         return time.monotonic() < self._rest_until
 
     @property
-    def _is_at_fault(self) -> bool:
-        """Whether the feed writes no marker any more, since rows are gone that an earlier marker promised."""
-        return self._aside is not None and bool(self._aside.fault)
+    def _fault(self) -> str:
+        """The reason why the feed gets no marker any more: rows are gone that an earlier one promised."""
+        return "" if self._aside is None else self._aside.fault
+
+    def _tell_fault(self) -> None:
+        """Log that reason, once. On another cluster a thread finds it, maybe after its marker was waited
+        for.
+        """
+        if self._fault and not self._fault_told:
+            self._fault_told = True
+            _log.error(
+                "feed %s gets no markers any more; its rows go on: %s", self._definition.id, self._fault
+            )

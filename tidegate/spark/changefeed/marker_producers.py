@@ -48,8 +48,10 @@ class MarkerProducer(Protocol):
 
     @property
     def held(self) -> str:
-        """The reason why nothing can be written, else empty: the sink's address means another cluster, or the
-        operator's entry for the cluster cannot be used.
+        """The reason why nothing can be written, else empty.
+
+        Examples: the sink's address means another cluster, the operator's entry for the cluster cannot be
+        used, or the cluster does not answer.
         """
 
     @property
@@ -107,8 +109,9 @@ class OtherMarkerProducer:
 
     ``new_producer`` makes a producer, which the thread opens (M2a). A producer that fails is replaced. Before
     it opens the first one, the thread fences the transactional id of earlier versions (M2d). ``check`` raises
-    ``SinkHeld`` for a producer that talks to another cluster than that of the feed's topics (M2c); ``held``
-    has the sentence as long as it does. Both may raise ``SettingsError``, which holds the markers as well.
+    ``SinkHeld`` for a producer that talks to another cluster than that of the feed's topics (M2c). Both may
+    raise ``SettingsError``, which holds the markers as well. ``held`` has the sentence of what keeps a
+    producer from being open until one is open, and the sentence of a marker that failed until one is written.
     """
 
     def __init__(
@@ -119,7 +122,8 @@ class OtherMarkerProducer:
         check: Callable[[TransactionalProducer], None] = _unchecked,
     ) -> None:
         self._check = check
-        self.held = ""
+        self._unopened = ""  # why no producer is open, or what has no answer
+        self._unwritten = ""  # why the last marker failed
         self._is_open = False
         self._name = name
         self._new_producer = new_producer
@@ -134,6 +138,11 @@ class OtherMarkerProducer:
         self._open_at = 0.0
         self.is_proved = False
 
+    @property
+    def held(self) -> str:
+        """See ``MarkerProducer``."""
+        return self._unopened or self._unwritten
+
     def get_ready(self) -> bool:
         """See ``MarkerProducer``."""
         if not self._has_finished():
@@ -146,7 +155,7 @@ class OtherMarkerProducer:
                 self._producer = self._new_producer(self._ids.present)
             # no entry of the operator allows the cluster, or its login has no secret or no usable file
             except (RetryError, SettingsError) as error:
-                self.held = str(error)
+                self._unopened = str(error)
                 self._fail(error)
                 return False
             self._begin(partial(self._open, self._producer, self._former))
@@ -196,6 +205,8 @@ class OtherMarkerProducer:
             with suppress(TimeoutError, TidegateError, GivenUpError):
                 self._work.result(_PATIENCE_S)
             self._patient = self._work.done() and self._work.exception() is None
+            if not self._work.done():
+                self._unopened = f"its markers wait: its cluster has not answered for {_PATIENCE_S:.0f} s"
 
     def _has_finished(self) -> bool:
         """Return whether nothing is under way; take in how the last work ended."""
@@ -208,22 +219,23 @@ class OtherMarkerProducer:
         try:
             work.result()
         except (SinkHeld, SettingsError) as error:
-            self.held = str(error)
+            self._unopened = str(error)
             self._fail(error)
-        except RetryError as away:
-            if not self._is_open:
-                self._fail(away)
-                return True
-            _log.warning("A marker of feed %s is written later: %s", self._name, away)
         except RecordRefused:
             raise
-        except DeliveryError as error:
-            self._fail(error)
+        except (RetryError, DeliveryError) as error:
+            why = f"its markers wait: {error}"
+            self._unopened, self._unwritten = ("", why) if self._is_open else (why, self._unwritten)
+            if self._is_open and isinstance(error, RetryError):
+                _log.warning("A marker of feed %s is written later: %s", self._name, error)
+            else:
+                self._fail(error)
         else:
             self._patient = True
-            self.held = ""
+            self._unopened = ""
             self._close_former()
             if done is not None:
+                self._unwritten = ""
                 done()
         finally:
             del work  # its exception names this frame: the two would keep the producer alive

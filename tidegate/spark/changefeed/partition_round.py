@@ -105,7 +105,8 @@ def _answers(
             clock.lap("read")
             answers = task.finish()
     except FeedRefused as refused:
-        answers = [Answer(partition, "refused", json.dumps([refused.feed_id, str(refused)]).encode())]
+        kind = "doubted" if refused.is_doubted else "refused"
+        answers = [Answer(partition, kind, json.dumps([refused.feed_id, str(refused)]).encode())]
     except StepBroke as broke:
         _log.exception("partition %d: a step broke, and is run again more carefully", partition)
         answers = [Answer(partition, "broke", broke.to_bytes())]

@@ -30,13 +30,14 @@ from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.transaction import GivenUpError, TransactionalProducer
 from tidegate.client.topic_ownership import wanted_topics
 from tidegate.delivery import sink_fence
+from tidegate.delivery.marker_records import Ends
 from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held, held_backfill, require_marker_cluster
 from tidegate.errors import DeliveryError, FatalError, FeedError, RecordRefused, RetryError, SettingsError
 from tidegate.processor.checkpoint import PartitionProgress
-from tidegate.spark.changefeed.feed_markers import Ends, FeedMarkers, FeedProducers
+from tidegate.spark.changefeed.feed_markers import FeedMarkers, FeedProducers
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer
 from tidegate.spark.changefeed.marker_producers import OtherMarkerProducer, OwnMarkerProducer
 from tidegate.spark.changefeed.query_sinks import QuerySinks

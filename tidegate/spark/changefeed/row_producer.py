@@ -20,9 +20,9 @@ from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.client.kafka.record_limit import LIMIT_OF_SPARK
 from tidegate.client.kafka.row_delivery import ROW_DELIVERY
-from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
+from tidegate.client.kafka.row_refusal import refusal_of, reported_refusal, row_broke
 from tidegate.client.kafka.transaction import is_fatal
-from tidegate.errors import BrokerUnavailable, RowRefused, SettingsError
+from tidegate.errors import BrokerUnavailable, RowDoubted, RowRefused, SettingsError
 from tidegate.processor.batch import OutputRecord
 
 _POLL_S: Final = 0.5
@@ -47,12 +47,20 @@ class SinkStalled(Exception):
 
 
 class FeedRefused(Exception):
-    """A row of feed ``feed_id`` is refused for good, so the feed has to fail."""
+    """A row of feed ``feed_id`` is refused for good, so the feed has to fail.
+
+    With a ``RowDoubted`` it may be delivered by another producer yet: ``is_doubted``.
+    """
 
     def __init__(self, feed_id: FeedId, refusal: RowRefused) -> None:
         super().__init__(str(refusal))
         self.feed_id = feed_id
         self.refusal = refusal
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether the rows have to be written again before the feed fails (step R4b)."""
+        return isinstance(self.refusal, RowDoubted)
 
 
 class RowProducer:
@@ -96,7 +104,7 @@ class RowProducer:
     def send(self, feed_id: FeedId, rows: Iterable[OutputRecord]) -> None:
         """Hand rows to the client; wait while it has no room.
 
-        Raises ``FeedRefused`` for a row that is refused for good, and ``SinkStalled`` when no room comes.
+        Raises ``FeedRefused`` for a row that is refused or doubted, and ``SinkStalled`` when no room comes.
         Raises ``BrokerUnavailable`` when the producer has come to its end or a row is not delivered, and no
         row is at fault.
         """
@@ -117,8 +125,14 @@ class RowProducer:
                     error: KafkaError = failure.args[0]
                     if is_fatal(error):
                         self._come_to_the_end(error.str())
-                    self._refuse(feed_id, row_refused(topic, partition, key, value, error, LIMIT_OF_SPARK))
+                    refusal = refusal_of(topic, partition, key, value, error, LIMIT_OF_SPARK)
+                    if refusal is None:
+                        self._come_to_the_end(error.str())
+                    self._refuse(feed_id, refusal)
                     self._require_taken()
+                except Exception as unforeseen:
+                    refusal = row_broke(topic, partition, key, value, unforeseen)
+                    raise FeedRefused(feed_id, refusal) from None
         self._serve(self._producer.poll, 0)
         self._require_delivered()
 
@@ -213,7 +227,9 @@ class RowProducer:
             self._undelivered = f"a row for {where} was not delivered: {error.str()}"
 
     def _refuse(self, feed_id: FeedId, refusal: RowRefused) -> None:
-        self._refused = self._refused or FeedRefused(feed_id, refusal)
+        """Note the first refusal; one for good takes the place of a doubt."""
+        if self._refused is None or (self._refused.is_doubted and not isinstance(refusal, RowDoubted)):
+            self._refused = FeedRefused(feed_id, refusal)
 
     def _require_delivered(self) -> None:
         """Raise when a delivery report told of an error; the client itself does not raise for each of

@@ -8,10 +8,10 @@ before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import structlog
 
@@ -20,16 +20,13 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.client.kafka.transaction import Record, sent
 from tidegate.delivery import marker_records as delivery
 from tidegate.delivery.back_off import BackOff
-from tidegate.delivery.marker_records import SCHEMA_REFUSED, Place
+from tidegate.delivery.marker_records import SCHEMA_REFUSED, Ends, Place
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.worker.output.worker_sinks import SinkCluster
 from tidegate.worker.process.schema_ids import SchemaIds
-
-#: Asks where partitions end now. It blocks, and raises ``RetryError`` (``ends_of``).
-Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
 _log = structlog.get_logger("tidegate.frontier")
 
@@ -45,11 +42,17 @@ class MarkerRecords(Protocol):
         """Get what every marker needs, and wait for it without limit. Cancel the task to give up."""
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
-        """Make the records of one marker, once ``ready``. Raises ``RetryError`` if that cannot be now."""
+        """Make the records of one marker, once ``ready``.
+
+        Raises ``RetryError`` if that cannot be now, and ``RecordRefused`` if it can never be again.
+        """
 
 
 def ends_of(sink: SinkCluster, state: StateRecord) -> Ends:
-    """Return the function that asks the sink where the topics of a feed end. ``state`` is the feed's."""
+    """Return the function that asks the sink where the topics of a feed end. It blocks.
+
+    ``state`` is the feed's.
+    """
     if sink.own:
         return sink.admin.ends
     stored = state.sink_cluster
@@ -130,7 +133,7 @@ class WorkerMarkersAside:
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
         """See ``MarkerRecords``. The ends are asked for after M2, so they stand above every covered row."""
         loop = asyncio.get_running_loop()
-        ends = await loop.run_in_executor(self._threads, self._ask, self._markers.places)
+        ends = await loop.run_in_executor(self._threads, self._markers.ask, self._ask, loop.time)
         return sent(self._markers.records(marker, ends))
 
 

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tidegate.errors import RowRefused
+from tidegate.delivery.refused_rows import PRODUCERS, refused_at_last
+from tidegate.errors import RowDoubted, RowRefused
 
 #: A barrier whose last row was acknowledged, or one of whose rows was refused.
 Unconfirmed: TypeAlias = "tuple[Barrier, RowRefused | None]"
@@ -23,7 +24,8 @@ class Barrier:
 
     A row has one of three ends. The writer calls ``row_acknowledged`` or ``row_refused``, once a row. A row
     that the writer gives up although the row is not at fault has no call: it does not count, and the writer
-    comes to its end.
+    comes to its end. It does so too after a ``RowDoubted``, which is a refusal only once several writers had
+    one of this batch (step R4b of docs/protocols/refused-rows.md).
 
     The threads of row writers call ``row_acknowledged``, ``row_refused`` and ``confirm``. The loop or the
     thread of the steps calls the rest.
@@ -35,11 +37,13 @@ class Barrier:
     __slots__ = (
         "_calls",
         "_confirm",
-        "_doubted",
+        "_doubted_in",
+        "_doubts",
         "_left",
         "_lock",
         "_loop",
         "_turn",
+        "_unconfirmed",
         "acknowledged",
         "counts",
         "refusal",
@@ -54,7 +58,9 @@ class Barrier:
         self._left = rows
         self._loop = loop
         self._confirm: Confirm | None = None
-        self._doubted = False  # whether a refusal waits for ``confirm``
+        self._unconfirmed = False  # whether a refusal waits for ``confirm``
+        self._doubts = 0  # turns in which a row was doubted
+        self._doubted_in = -1  # the last of them
         self._calls: list[Callable[[], None]] = []
         self._turn = 0  # how often it began again; the loop ignores news of an earlier turn
         self._lock = threading.Lock()  # the writer's thread counts rows, and so does the caller of ``forget``
@@ -96,7 +102,7 @@ class Barrier:
             if self.acknowledged.done():
                 self.acknowledged = self._loop.create_future()
         self._confirm = None
-        self._doubted = False
+        self._unconfirmed = False
 
     # ---- what row writers call
 
@@ -111,12 +117,13 @@ class Barrier:
     def row_refused(self, refusal: RowRefused) -> None:
         """Note that the sink refuses a row for good. Only the first refusal is kept.
 
-        The row counts as not acknowledged, so its batch is never committed with it.
+        The row counts as not acknowledged, so its batch is never committed with it. After a ``RowDoubted``
+        the writer has to come to its end, so that another one writes the row again.
         """
         if self._confirm is None:
             self._refuse(refusal)
-        elif not self._doubted:
-            self._doubted = True
+        elif not self._unconfirmed:
+            self._unconfirmed = True
             self._confirm((self, refusal))
 
     def require_confirmation(self, confirm: Confirm) -> None:
@@ -141,8 +148,19 @@ class Barrier:
     # ---- inside
 
     def _refuse(self, refusal: RowRefused) -> None:
+        if isinstance(refusal, RowDoubted):
+            if self._count_doubt() < PRODUCERS:
+                return
+            refusal = refused_at_last(str(refusal))
         if self.refusal is None:
             self.refusal = refusal
+
+    def _count_doubt(self) -> int:
+        """Return how many writers have doubted a row, the present one included."""
+        with self._lock:
+            self._doubts += self._doubted_in != self._turn
+            self._doubted_in = self._turn
+            return self._doubts
 
     def _finish(self) -> None:
         if self._confirm is None:

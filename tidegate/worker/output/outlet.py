@@ -12,6 +12,7 @@ import enum
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from tidegate.errors import RowRefused, SpoolLost
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.written_records import rows_size
 from tidegate.worker.output.barrier import Barrier
+from tidegate.worker.output.contained_writer import ContainedWriter
 from tidegate.worker.output.resume_pause import ResumePause
 from tidegate.worker.output.row_writer import OpenRowWriter
 from tidegate.worker.output.sink_patience import SinkPatience
@@ -121,8 +123,8 @@ class Outlet:
         """``open_writer`` is called again whenever the writer is over, also once the feed is removed."""
         self.feed_id = feed_id
         self.state = OutletState.LIVE
-        self._open_writer = open_writer
-        self._writer = open_writer()
+        self._open_writer = partial(ContainedWriter, feed_id, open_writer)
+        self._writer = self._open_writer()
         self._limits = limits
         self._acknowledged = acknowledged
         self._loop = asyncio.get_running_loop()
@@ -172,6 +174,8 @@ class Outlet:
     @property
     def refusal(self) -> RowRefused | None:
         """The reason why a row is refused for good (step R1); ``None`` if none is."""
+        if self._writer.refusal is not None:
+            return self._writer.refusal
         refusals = (parcel.barrier.refusal for parcel in self._parcels)
         return next((refusal for refusal in refusals if refusal is not None), None)
 

@@ -22,8 +22,9 @@ from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.client.kafka.record_limit import limit_of_workers
 from tidegate.client.kafka.row_delivery import ROW_DELIVERY
-from tidegate.client.kafka.row_refusal import reported_refusal, row_refused
+from tidegate.client.kafka.row_refusal import refusal_of, reported_refusal, row_broke
 from tidegate.client.kafka.transaction import is_fatal
+from tidegate.errors import RowDoubted, RowRefused
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.written_records import starting_at
 from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config, opened
@@ -141,9 +142,20 @@ class SharedRowProducer:
                 if is_fatal(error):
                     self._ends.set()
                 else:
-                    barrier.row_refused(row_refused(topic, partition, key, value, error, self._limit))
+                    refusal = refusal_of(topic, partition, key, value, error, self._limit)
+                    self._not_taken(barrier, refusal, error)
+                return index
+            except Exception as unforeseen:
+                barrier.confirm(row_broke(topic, partition, key, value, unforeseen))  # no sink has answered
                 return index
         return len(rows)
+
+    def _not_taken(self, barrier: Barrier, refusal: RowRefused | None, error: KafkaError) -> None:
+        """Tell ``barrier`` of a refusal. Another producer writes the row again unless it is for good."""
+        if refusal is not None:
+            barrier.row_refused(refusal)
+        if refusal is None or isinstance(refusal, RowDoubted):
+            self._give_up(error.str())
 
     def _delivered(self, barrier: Barrier, error: KafkaError | None, message: Any) -> None:
         """Tell ``barrier`` what became of one of its rows: librdkafka's delivery report."""
@@ -151,10 +163,8 @@ class SharedRowProducer:
         begin_report()
         if error is None:
             barrier.row_acknowledged()
-        elif (refusal := reported_refusal(error, message)) is not None:
-            barrier.row_refused(refusal)
         else:
-            self._give_up(error.str())
+            self._not_taken(barrier, reported_refusal(error, message), error)
 
     def _poll(self) -> None:
         try:
@@ -174,10 +184,10 @@ class SharedRowProducer:
             self._end(str(failure))  # ``SystemError``: a report came after the client had raised an error
 
     def _give_up(self, cause: str) -> None:
-        """End the producer, unless it has ended already: librdkafka has given up a sound row (step R4a).
+        """End the producer, unless it has ended already, so that another one writes a row again (R4a, R4b).
 
         librdkafka gives up the rows of a deleted topic and goes on. If the producer did not end, nobody would
-        write the row again.
+        write them again.
         """
         if not self._ends.is_set() and not self._closed.is_set():
             self._end(f"a row was given up: {cause}")

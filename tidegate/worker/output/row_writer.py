@@ -43,10 +43,12 @@ class RowWriter(Protocol):
         are three reasons not to take a row. The writer has no room: call again after a while. Or it has come
         to its end. Or the row is refused: the barrier has the refusal then.
 
-        Each row that it took has one of three ends, whenever that is known, and in any thread:
+        Each row that it took has one of four ends, whenever that is known, and in any thread:
 
         * the sink has it for good: ``barrier.row_acknowledged()``;
         * no repetition would deliver it: ``barrier.row_refused(...)`` with a sentence for the feed's state;
+        * it is not known whether one would: the same with a ``RowDoubted``, and then as with the next ones
+          (step R4b);
         * it is given up although it is not at fault: no call. Then the writer takes no rows any more, and
           ``is_over`` becomes true once each of its rows has its end (steps R4a and R5).
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -101,6 +102,7 @@ def _heads(round_: Round, partitions: Iterable[int]) -> list[Answer]:
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "_DOUBT_S", 0.0)
 
 
 def test_only_partitions_that_miss_something_run_once_more(
@@ -434,6 +436,46 @@ def test_a_batch_that_is_run_again_is_told_of_the_same_pauses(tmp_path: Path) ->
 
     ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
     assert rounds[0] == told
+
+
+def _doubted(partition: int, feed: str) -> Answer:
+    return Answer(partition, "doubted", json.dumps([feed, f"an odd answer for {feed}"]).encode())
+
+
+@pytest.mark.parametrize("times", [4, 5])
+def test_rows_are_written_again_in_five_attempts_before_their_feed_fails(
+    times: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the partition that doubts them runs again. Each feed has its own count."""
+    runs: list[tuple[frozenset[int] | None, Mapping[int, Mapping[FeedId, str]]]] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        runs.append((due, round_.refused))
+        if len(runs) <= times:
+            return [*_heads(round_, () if due else {0}), _doubted(1, "odd")]
+        return [_doubted(1, "other")] if len(runs) == times + 1 else _heads(round_, due or {0, 1})
+
+    ByHand(tmp_path, feeds := Told(), tasks)(_NO_RECORDS, 0)
+    assert [due for due, _ in runs[: times + 2]] == [None, *[frozenset({1})] * (times + 1)]
+    refused = runs[times + 1][1]
+    if times < 5:
+        assert not refused
+    else:
+        assert set(refused[1]) == {"odd"}
+        assert "an odd answer for odd. 5 producers had an answer like that" in refused[1][FeedId("odd")]
+    assert not [answer for answer in feeds.taken if answer.kind == "doubted"]
+    assert "Rows of feed odd in partition 1 are written again: an odd answer for odd" in caplog.text
+
+
+def test_a_fault_beside_a_doubt_is_waited_for(tmp_path: Path) -> None:
+    runs: list[frozenset[int] | None] = []
+
+    def tasks(round_: Round, due: frozenset[int] | None) -> list[Answer]:
+        runs.append(due)
+        return [_doubted(0, "odd"), _fault(1, _AWAY)] if len(runs) == 1 else _heads(round_, due or {0, 1})
+
+    ByHand(tmp_path, Told(), tasks)(_NO_RECORDS, 0)
+    assert runs[1] == frozenset({0, 1})
 
 
 def _broke(place: InputPlace) -> Answer:

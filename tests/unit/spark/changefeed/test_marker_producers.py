@@ -143,6 +143,7 @@ def test_a_cluster_that_gives_no_answer_is_waited_for_once_until_it_gives_one(cl
 
     with closing(_writer(cluster, check)) as writer:
         assert not writer.get_ready()
+        assert writer.held == "its markers wait: no answer within 5 s"
         cluster.answers.clear()
         began = time.monotonic()
         assert not any(writer.get_ready() for _ in range(10))
@@ -152,6 +153,7 @@ def test_a_cluster_that_gives_no_answer_is_waited_for_once_until_it_gives_one(cl
         done: list[bool] = []
         writer.write(_marking(1), lambda: done.append(True))
         assert done == [True], "once it has answered, its markers are there with their batches"
+        assert writer.held == ""
 
 
 def test_who_opens_a_cluster_has_to_prove_itself_each_time(
@@ -187,11 +189,37 @@ def test_what_cannot_be_asked_for_now_is_written_later(writer: OtherMarkerProduc
     done: list[bool] = []
     writer.write(away, lambda: done.append(True))
     _until_ready(writer)
-    assert not done
+    assert (done, writer.held) == ([], "its markers wait: Kafka is away.")
     writer.write(_marking(1), lambda: done.append(True))
     _until_ready(writer)
-    assert done == [True]
+    assert (done, writer.held) == ([True], "")
     assert cluster.opened == ["before", "now"]
+
+
+def test_a_marker_that_was_not_taken_is_told_of_until_one_is(
+    writer: OtherMarkerProducer, cluster: Cluster
+) -> None:
+    """Also by the next producer, whose opening says nothing of the marker."""
+    assert writer.get_ready()
+    cluster.refusals = [DeliveryError("fenced")]
+    writer.write(_marking(1), lambda: None)
+    _until_ready(writer)
+    assert writer.held == "its markers wait: fenced"
+    writer.write(_marking(1), lambda: None)
+    _until_ready(writer)
+    assert writer.held == ""
+
+
+def test_a_cluster_that_is_waited_for_in_vain_is_told_of(
+    writer: OtherMarkerProducer, cluster: Cluster
+) -> None:
+    assert writer.get_ready()
+    cluster.answers.clear()
+    _write_in_vain(writer, lambda: None)
+    assert writer.held == "its markers wait: its cluster has not answered for 0 s"
+    cluster.answers.set()
+    _until_ready(writer)
+    assert writer.held == ""
 
 
 def test_who_lets_go_does_not_wait_for_a_cluster_that_is_away(cluster: Cluster) -> None:

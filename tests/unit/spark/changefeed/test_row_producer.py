@@ -127,16 +127,21 @@ class Client:
     """Stands where librdkafka's does. Each flush tells of one row, by the next of ``errors``; then all others
     are delivered.
 
-    ``fatal`` is what it raises then, and ``refuses`` what it says of each row at once. ``cluster`` is at the
-    address now; without one nobody answers. ``passed`` are those that were there for a moment.
+    ``fatal`` is what it raises then, and ``refuses`` what it says of each row at once; ``breaks`` is what it
+    raises for each. ``cluster`` is at the address now; without one nobody answers. ``passed`` are those that
+    were there for a moment.
     """
 
     def __init__(
-        self, *errors: int, fatal: KafkaError | None = None, refuses: KafkaError | None = None
+        self,
+        *errors: int,
+        fatal: KafkaError | None = None,
+        refuses: KafkaError | None = None,
+        breaks: Exception | None = None,
     ) -> None:
         self.cluster = "stored"
         self.passed: list[str] = []
-        self._refuses = refuses
+        self._breaks = breaks if refuses is None else KafkaException(refuses)
         self._logger: Any = None
         self._errors, self._fatal = list(errors), fatal
         self._waiting: list[Callable[[KafkaError, Any], None]] = []
@@ -155,8 +160,8 @@ class Client:
         return len(self._waiting) + len(self._reports)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
-        if self._refuses is not None:
-            raise KafkaException(self._refuses)
+        if self._breaks is not None:
+            raise self._breaks
         self._waiting.append(delivered)
 
     def poll(self, _: float) -> int:
@@ -218,6 +223,50 @@ def test_a_row_that_is_refused_behind_one_that_is_not_delivered_fails_its_feed(
     producer = _over(Client(KafkaError._TRANSPORT, KafkaError.MSG_SIZE_TOO_LARGE), monkeypatch, 3)
     with pytest.raises(FeedRefused, match=r"max\.message\.bytes"):
         producer.acknowledge()
+
+
+def test_a_row_with_an_answer_that_may_pass_is_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's UNKNOWN_SERVER_ERROR, for example: librdkafka does not send the row again."""
+    fatal = KafkaError(KafkaError._GAPLESS_GUARANTEE, "a request failed", fatal=True)
+    for client in (Client(KafkaError.UNKNOWN), Client(KafkaError.UNKNOWN, fatal=fatal)):
+        producer = _over(client, monkeypatch, 3)
+        with pytest.raises(FeedRefused, match="the broker does not take a row of 8 bytes") as told:
+            producer.acknowledge()
+        assert told.value.is_doubted
+
+
+def test_a_refusal_for_good_takes_the_place_of_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    fatal = KafkaError(KafkaError._GAPLESS_GUARANTEE, "a request failed", fatal=True)
+    client = Client(KafkaError.UNKNOWN, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.UNKNOWN, fatal=fatal)
+    producer = _over(client, monkeypatch, 3)
+    with pytest.raises(FeedRefused, match=r"max\.message\.bytes") as told:
+        producer.acknowledge()
+    assert not told.value.is_doubted
+
+
+def test_a_call_with_an_error_that_may_pass_is_doubted_or_ends_the_producer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(FeedRefused) as told:
+        _over(Client(refuses=KafkaError(KafkaError._STATE)), monkeypatch, 1)
+    assert told.value.is_doubted
+    with pytest.raises(BrokerUnavailable, match="came to its end"):
+        _over(Client(refuses=KafkaError(KafkaError._DESTROY)), monkeypatch, 1)
+
+
+@pytest.mark.parametrize("broken", [ValueError("embedded null character"), TypeError("a str, not bytes")])
+def test_a_row_that_the_client_cannot_be_given_is_refused_and_ends_nothing(
+    broken: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FeedRefused, match="the client does not take a row of 4 bytes for rows") as told:
+        _over(Client(breaks=broken), monkeypatch, 1)
+    assert (told.value.is_doubted, str(broken) in str(told.value)) == (False, True)
+
+
+def test_librdkafka_itself_cannot_be_given_such_rows(broker: str) -> None:
+    for row in (_row(1)._replace(topic="ro\0ws"), _row(1)._replace(partition=2**40)):
+        with pytest.raises(FeedRefused, match=r"the client does not take a row of .*Please report it"):
+            _deliver(broker, [row])
 
 
 def test_rows_that_are_given_up_at_the_end_of_a_producer_do_not_hide_why_it_ended(

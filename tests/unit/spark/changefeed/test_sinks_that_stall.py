@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+import tidegate.spark.changefeed.batch_driver
 from tests.simulation.feed_judge import BrokenPromise
 from tests.unit.spark.driven_query import DrivenQuery
 from tidegate.changefeed.definition.feed import FeedId
@@ -116,6 +117,34 @@ def test_a_feed_of_which_a_row_is_refused_fails_alone_and_no_marker_covers_it(
     reasons = _refuse(31, tmp_path, monkeypatch)
     assert reasons, "nothing happened"
     assert all("max.message.bytes" in reason for reason in reasons)
+
+
+def _doubt(seed: int, directory: Path, patch: pytest.MonkeyPatch) -> DrivenQuery:
+    """Let both clusters answer with errors that pass."""
+    patch.setattr(tidegate.spark.changefeed.batch_driver, "_DOUBT_S", 0.0)
+    run = DrivenQuery(seed, directory, patch)
+    run.clients.doubts = 0.003
+    try:
+        run.run(_BATCHES)
+    except BrokenPromise as broken:
+        pytest.fail(f"DrivenQuery({seed}), doubting: {broken}")
+    assert run.clients.doubted, "nothing happened"
+    return run
+
+
+@pytest.mark.long
+def test_rows_that_brokers_doubt_for_a_while_are_delivered_and_fail_no_feed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not _doubt(31, tmp_path, monkeypatch).feeds.failed
+
+
+@pytest.mark.long
+def test_a_driver_that_takes_a_doubt_for_a_refusal_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tidegate.spark.changefeed.batch_driver, "PRODUCERS", 1)
+    assert _doubt(31, tmp_path, monkeypatch).feeds.failed
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 from rocksdict import Cache
 
 from stack.kafka import KafkaBroker
@@ -18,7 +19,7 @@ from tables import TABLES
 from tests.unit.client.topics import create_topic, write
 from tidegate.client.kafka import topic_admin
 from tidegate.client.kafka.topic_admin import TopicSpec, insist
-from tidegate.errors import RetryError, TopologyError
+from tidegate.errors import RetryError, TopicGone, TopologyError
 from tidegate.processor.batch import StateTable
 from tidegate.verify import TopicRecord
 from tidegate.worker.kafka import jobs_follower
@@ -283,6 +284,31 @@ def test_ends_that_cannot_be_had_are_a_sentence_and_not_waited_for(
     admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
     with pytest.raises(RetryError, match=f"Kafka does not tell where the topics {topic} end: "):
         admin.ends([(topic, 0), (topic, 1)])
+
+
+def _ask_until_gone(admin: WorkerTopicAdmin, topic: str) -> None:
+    """Ask for the ends of a topic until brokers have heard of its deletion. Raises what the question does."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        admin.ends([(topic, 0)])
+
+
+@pytest.mark.broker
+def test_a_topic_that_was_deleted_is_told_apart_from_ends_that_cannot_be_had(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    topic = f"{topic_prefix}rows"
+    create_topic(broker.bootstrap, topic)
+    admin = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))
+    assert admin.ends([(topic, 0)]) == {(topic, 0): 0}
+    client = AdminClient({"bootstrap.servers": broker.bootstrap})
+    client.delete_topics([topic])[topic].result()
+    with pytest.raises(TopicGone, match=f"topics {topic} end: it knows no partition 0 of {topic}") as told:
+        _ask_until_gone(admin, topic)
+    assert f"the topic {topic} has had no partition 0 for 30 s: it was deleted" in told.value.refusal
+    successor = WorkerTopicAdmin(Settings(bootstrap_servers=broker.bootstrap))  # never knew a leader
+    with pytest.raises(TopicGone):
+        successor.ends([(topic, 0)])
 
 
 def test_ends_of_a_broker_that_is_away_are_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:

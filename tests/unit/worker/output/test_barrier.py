@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from stack.places import CHECKOUT
-from tidegate.errors import RowRefused
+from tidegate.errors import RowDoubted, RowRefused
 from tidegate.worker.output.barrier import Barrier, Unconfirmed
 
 _REFUSED: Final = RowRefused("a table without that column")
@@ -83,6 +83,28 @@ def test_rows_that_begin_again_are_counted_anew_and_without_what_the_loop_has_no
     barrier.forget(1)
     _turn(loop)
     assert barrier.acknowledged.done()
+
+
+def test_a_row_that_is_doubted_is_refused_by_the_fifth_writer_that_had_such_an_answer(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    barrier = Barrier(2, loop)
+    for _ in range(4):
+        barrier.row_refused(RowDoubted("no answer"))
+        barrier.row_refused(RowDoubted("of the second row"))  # the same writer's
+        barrier.begin_again(2)
+    assert barrier.refusal is None
+    barrier.begin_again(2)  # a writer that had no answer for these rows
+    barrier.row_refused(RowDoubted("an odd answer"))
+    assert "an odd answer. 5 producers had an answer like that" in str(barrier.refusal)
+    assert not isinstance(barrier.refusal, RowDoubted)
+
+
+def test_a_refusal_for_good_counts_behind_a_doubt(loop: asyncio.AbstractEventLoop) -> None:
+    barrier = Barrier(2, loop)
+    barrier.row_refused(RowDoubted("an odd answer"))
+    barrier.row_refused(_REFUSED)
+    assert barrier.refusal is _REFUSED
 
 
 @pytest.mark.parametrize("module", ["barrier", "row_writer", "feed_row_writer", "outlet"])

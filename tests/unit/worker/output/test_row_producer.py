@@ -38,14 +38,14 @@ class Producer:
         self.reports: list[Callable[[], None]] = []
         self.fails_late = False
         self.while_producing: Callable[[], None] = lambda: None
-        self.refuses_calls = False
+        self.raises: Exception | None = None  # at each call
 
     def __len__(self) -> int:
         return len(self.queue) + len(self.reports)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, delivered: Any, *_: Any) -> None:
-        if self.refuses_calls:
-            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        if self.raises is not None:
+            raise self.raises
         self.while_producing()
         self.queue.append((value, delivered))
 
@@ -64,6 +64,11 @@ class Producer:
     def give_up(self, code: int) -> None:
         """Report that its rows are given up, and go on."""
         self._report(KafkaError(code))
+
+    def fail(self) -> None:
+        """The broker answers with an error of its own: the next poll raises that, as ``end`` says."""
+        self._fatal = KafkaError(KafkaError._GAPLESS_GUARANTEE)
+        self._report(KafkaError(KafkaError.UNKNOWN))
 
     def end(self) -> None:
         """A row is above the cluster's limit: the next poll raises that, and reports come with later ones."""
@@ -360,6 +365,87 @@ def test_a_row_that_is_given_up_and_not_at_fault_ends_the_producer_and_comes_to_
     assert barrier.acknowledged.done()
 
 
+def _next_producer(watched: Watched, barrier: Barrier) -> Producer:
+    """Let the producer come to its end, and give the rows to another one."""
+    watched.turn()
+    watched.begin_again()
+    watched.turn()
+    barrier.begin_again(len(_ROWS))
+    assert watched.send(barrier) == len(_ROWS)
+    return watched.world.producers[-1]
+
+
+def test_a_row_with_an_answer_that_may_pass_comes_to_the_next_producer(watched: Watched) -> None:
+    """Kafka's UNKNOWN_SERVER_ERROR, for example: librdkafka does not send the row again."""
+    watched.known()
+    barrier = watched.barrier()
+    watched.send(barrier)
+    watched.world.producers[0].fail()
+    producer = _next_producer(watched, barrier)
+    assert barrier.refusal is None
+    producer.deliver()
+    watched.turn()
+    assert barrier.acknowledged.done()
+
+
+def test_a_row_is_refused_once_five_producers_had_such_an_answer(watched: Watched) -> None:
+    watched.known()
+    barrier, producer = watched.barrier(), watched.world.producers[0]
+    watched.send(barrier)
+    for _ in range(4):
+        producer.fail()
+        producer = _next_producer(watched, barrier)
+    assert barrier.refusal is None
+    producer.fail()
+    watched.turn()
+    assert "a row of 8 bytes for topic partition 0, key 6b6579: " in str(barrier.refusal)
+    assert "5 producers had an answer like that" in str(barrier.refusal)
+
+
+def test_answers_of_another_cluster_do_not_count_among_those_five(watched: Watched) -> None:
+    watched.known()
+    barrier, producer = watched.barrier(), watched.world.producers[0]
+    watched.send(barrier)
+    for _ in range(8):
+        watched.world.now = "away"
+        producer.fail()
+        watched.turn()
+        watched.world.now = "home"
+        producer = _next_producer(watched, barrier)
+    assert barrier.refusal is None
+
+
+def test_a_call_with_an_error_that_may_pass_ends_the_producer_too(watched: Watched) -> None:
+    watched.known()
+    barrier = watched.barrier()
+    watched.world.producers[0].raises = KafkaException(KafkaError(KafkaError._STATE))
+    assert watched.send(barrier) == 0
+    assert _next_producer(watched, barrier)
+    assert barrier.refusal is None
+
+
+@pytest.mark.parametrize("broken", [ValueError("embedded null character"), TypeError("a str, not bytes")])
+def test_a_row_that_the_client_cannot_be_given_is_refused_and_ends_nothing(
+    watched: Watched, broken: Exception, ended: list[BaseException]
+) -> None:
+    watched.known()
+    barrier, other = watched.barrier(), watched.barrier()
+    watched.world.producers[0].raises = broken
+    assert watched.send(barrier, first=1) == 1
+    assert "a row of 4 bytes for topic partition 0, key 6b6579: " in str(barrier.refusal)
+    assert str(broken) in str(barrier.refusal)
+    watched.world.producers[0].raises = None
+    assert watched.send(other) == len(_ROWS)
+    assert not ended
+
+
+def test_faults_of_the_process_itself_are_raised(watched: Watched) -> None:
+    watched.known()
+    watched.world.producers[0].raises = MemoryError()
+    with pytest.raises(MemoryError):
+        watched.send(watched.barrier())
+
+
 def test_rows_that_are_given_up_as_the_sink_closes_end_nothing(watched: Watched) -> None:
     """Else a sink that is not asked for any more tells of a producer that another one replaces."""
     watched.known()
@@ -414,7 +500,7 @@ def test_where_nobody_answers_the_next_producer_has_the_row_refused_again(watche
 def test_a_row_that_is_refused_again_and_again_while_nobody_answers_is_noted_once(watched: Watched) -> None:
     watched.known()
     watched.world.answers = False
-    watched.world.producers[0].refuses_calls = True
+    watched.world.producers[0].raises = KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
     barrier = watched.barrier()
     for _ in range(100):
         assert watched.send(barrier) == 0

@@ -35,10 +35,11 @@ class Answer(NamedTuple):
       counts by the names of their metrics
     * ``aside``, JSON: a record to be kept aside
 
-    One of these three stands alone, and nothing of the partition's round is stored:
+    One of these four stands alone, and nothing of the partition's round is stored:
 
     * ``fault`` (`tidegate.spark.platform.faults`)
     * ``refused``, JSON: a feed with a row that is refused for good, and why
+    * ``doubted``, the same of a row that another attempt may deliver (step S5a)
     * ``broke``: a step met an exception that nobody foresaw
     """
 

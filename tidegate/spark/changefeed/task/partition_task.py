@@ -22,9 +22,11 @@ from tidegate.access.header_secrets import HeaderSecrets
 from tidegate.access.secret_store import SecretStore
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import read_control
+from tidegate.client.feed_faults import FeedFaults
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.reader import PartitionReader
-from tidegate.errors import InputError, RetryError, RowRefused, SecretMissing
+from tidegate.delivery.refused_rows import rows_broke
+from tidegate.errors import InputError, RetryError, RowRefused, SecretMissing, SettingsError
 from tidegate.processor.batch import (
     ControlRecord,
     ExchangeRecord,
@@ -41,6 +43,7 @@ from tidegate.processor.status import PartitionStatus
 from tidegate.raftlog.entry import Offset
 from tidegate.spark.changefeed.query import Query
 from tidegate.spark.changefeed.rounds import Instructions, Round
+from tidegate.spark.changefeed.row_producer import FeedRefused
 from tidegate.spark.changefeed.row_sinks import RowSinks, name_on_cluster
 from tidegate.spark.changefeed.task.answers import Answer, RoundAnswers
 from tidegate.spark.changefeed.task.log_records import LogEntryRecord
@@ -231,6 +234,7 @@ class PartitionTask:
         self.clock.lap("produce")
 
     def _send(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:
+        """Hand rows to the feed's sink. An exception that nobody foresaw refuses them (step S5)."""
         definition = self._processor.definition_of(feed_id)
         name = name_on_cluster(feed_id, definition.accepted_epoch)
         try:
@@ -238,6 +242,10 @@ class PartitionTask:
             left = self._sinks.send(feed_id, definition.sink, rows, name)
         except SecretMissing as missing:
             left = self._sinks.leave(feed_id, missing)
+        except (FeedRefused, SettingsError):
+            raise
+        except Exception as error:
+            raise FeedRefused(feed_id, rows_broke(FeedFaults().reported(feed_id, error))) from None
         for detached in left:
             self._leave_behind(detached)
         if feed_id not in left:
