@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,7 +48,7 @@ from tidegate.worker.feeds.admission import Admitted, Refused, Verdict
 from tidegate.worker.feeds.background_calls import BackgroundCalls
 from tidegate.worker.feeds.feed_fences import FeedFences
 from tidegate.worker.feeds.feed_preparation import prepared
-from tidegate.worker.feeds.feed_registries import FeedRegistries
+from tidegate.worker.feeds.feed_registries import FeedRegistries, live_registry
 from tidegate.worker.feeds.held_feeds import HeldFeeds
 from tidegate.worker.feeds.sink_answers import FeedSinks
 from tidegate.worker.kafka.fetched import FetchedBatch
@@ -81,7 +82,8 @@ class JobsOwner:
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
-        self._heirs: set[FeedId] = set()  # feeds that wait until no other feed can write to their topics
+        #: Feeds that wait until no other feed can write to their topics, by the feed that they wait for.
+        self._heirs: defaultdict[FeedId, set[FeedId]] = defaultdict(set)
         self._fences = FeedFences(app)
         self._calls = BackgroundCalls(self._look_at)
         self._faults = FeedFaults(INCIDENTS.labels("jobs").inc)
@@ -141,7 +143,7 @@ class JobsOwner:
             self._answers.add(ack)
             self._look_at(ack.feed_id)
             if isinstance(ack, Removed):
-                self._look_at_heirs()
+                self._look_at_heirs(ack.feed_id)
         self._app.batches.completed(self._tp, batch.end)
         self._news.set()
 
@@ -277,7 +279,7 @@ class JobsOwner:
         """Have a feed wait until partitions have forgotten its topics' former owner; then fence that (E5)."""
         former = self._app.follower.view[owner].definition
         if former is None or not self._forgotten(former):
-            self._heirs.add(definition.id)
+            self._heirs[owner].add(definition.id)
             await self._tell_waiting(definition, wait_for_owner(owner))
             return
         cluster = self._sinks.cluster_of(definition)
@@ -324,7 +326,8 @@ class JobsOwner:
         if isinstance(verdict, Admitted):
             has_begun = bool(self._view(definition).targets)
             subjects = new_subjects(definition, self._app.follower.view, self._app.settings.destinations)
-            return self._registries.verdict(definition, self._live(), has_begun=has_begun, subjects=subjects)
+            live = self._live_with_registries()
+            return self._registries.verdict(definition, live, has_begun=has_begun, subjects=subjects)
         return verdict
 
     async def _tell_held(self, feed_id: FeedId) -> None:
@@ -340,17 +343,19 @@ class JobsOwner:
         feeds = (feed for _, feed in self._app.follower.view.feeds() if feed.runs_on(Engine.WORKERS))
         return [feed for feed in feeds if feed.status in LIVE]
 
-    def _live(self) -> list[FeedDefinition]:
-        return [feed.definition for feed in self._live_views() if feed.definition is not None]
+    def _live_with_registries(self) -> list[FeedDefinition]:
+        """Return the first and the last feed that runs with each schema registry."""
+        view = self._app.follower.view
+        feeds = (view[each].definition for each in view.edges(live_registry))
+        return [definition for definition in feeds if definition is not None]
 
     def _forgotten(self, definition: FeedDefinition) -> bool:
         return is_forgotten(
             self._answers.of(definition.id, definition.epoch), self._app.runtime.topology.partitions
         )
 
-    def _look_at_heirs(self) -> None:
-        heirs, self._heirs = self._heirs, set()
-        for feed_id in heirs:
+    def _look_at_heirs(self, owner: FeedId) -> None:
+        for feed_id in self._heirs.pop(owner, ()):
             self._look_at(feed_id)
 
     async def _announce(self, feed_id: FeedId, step: Announce) -> None:

@@ -22,10 +22,10 @@ from stack.kafka import KafkaBroker
 from tests.unit.client.topics import create_topic
 from tidegate.client.kafka.cluster import Bounds
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.errors import QueryEnded
+from tidegate.errors import InputError, QueryEnded
 from tidegate.spark.changefeed.answer_limit import AnswerLimit, limit_bytes
 from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer, as_arrow
-from tidegate.spark.platform.kafka_source import log_slice, log_stream
+from tidegate.spark.platform.kafka_source import SLICE_MS, log_slice, log_stream, time_slices
 
 pytestmark = [pytest.mark.broker, pytest.mark.together]
 
@@ -97,6 +97,36 @@ def test_a_read_does_not_wait_for_records_that_are_not_there(
         spark_session.sparkContext.cancelAllJobs()
         pytest.fail("the read waits for records that are not there")
     assert len(read[0]) == _PARTITIONS * _RECORDS
+
+
+def _times(session: SparkSession, numbers: Iterable[int]) -> DataFrame:
+    """Records of two partitions in turns, each of a slice by its number."""
+    rows = [(offset % 2, offset // 2, number * SLICE_MS) for offset, number in enumerate(numbers)]
+    schema = "partition INT, offset LONG, at_ms LONG"
+    return session.createDataFrame(rows, schema).selectExpr(
+        "partition", "offset", "timestamp_millis(at_ms) AS timestamp"
+    )
+
+
+def test_a_log_has_a_slice_for_each_five_minutes(spark_session: SparkSession) -> None:
+    bounds = {number: Bounds(0, 10) for number in range(2)}
+    slices = time_slices(_times(spark_session, (each // 2 for each in range(20))), bounds)
+    assert [each[0] for each in slices] == [Bounds(at, at + 1) for at in range(10)]
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(40, True), (42, False)], ids=["at the bound", "above it"])
+def test_a_log_of_too_many_moments_is_refused_by_a_sentence(
+    spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch, count: int, is_taken: bool
+) -> None:
+    """Each slice is a batch of Spark's. Fewer and longer ones would have hand-offs come too late."""
+    monkeypatch.setattr(tidegate.spark.platform.kafka_source, "SLICE_PARTS_MAX", 80)
+    bounds = {number: Bounds(0, count // 2) for number in range(2)}
+    times = _times(spark_session, (each * 1_000_003 for each in range(count)))
+    if is_taken:
+        assert len(time_slices(times, bounds)) == count
+        return
+    with pytest.raises(InputError, match=r"records of too many moments .* are more than 80 together"):
+        time_slices(times, bounds)
 
 
 @pytest.fixture

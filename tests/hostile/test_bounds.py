@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
 
 from tests.hand_log import HandTable, at
 from tests.hostile.growing_inputs import nested_tuples, row_with, snapshot
 from tests.hostile.write_batches import batch, delete_range, set_version
-from tests.unit.changefeed.feeds import FEED, TARGET
+from tests.unit.changefeed.feeds import FEED, TARGET, job_records
 from tidegate.changefeed.definition.definition_size import record_bytes
 from tidegate.changefeed.definition.duration import parse_duration
 from tidegate.changefeed.definition.extra_headers import read_extra_headers
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId, FeedState
 from tidegate.changefeed.definition.options import FeedOptions, OnOversize
+from tidegate.changefeed.definition.stored_json import DEPTH_MAX
 from tidegate.changefeed.encoding.partition import partition_of
-from tidegate.changefeed.lifecycle.job_records import StateRecord, read_job_record
+from tidegate.changefeed.lifecycle.job_records import DropRecord, JobRecord, StateRecord, read_job_record
 from tidegate.changefeed.statement.cursor import read_cursor
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.changefeed.text.json_text import text_encoder
@@ -302,6 +305,40 @@ def test_topics_of_a_feed_have_a_bounded_number_of_partitions_together(
         return
     with pytest.raises(ForeignRecord, match="more than 1048576 partitions"):
         read_job_record(record.key, record.to_bytes())
+
+
+def _called_from(depth: int, call: Callable[[], object]) -> object:
+    """What the call returns from so deep in the stack."""
+    return call() if depth == 0 else _called_from(depth - 1, call)
+
+
+@pytest.mark.parametrize("stack", [0, 500])
+def test_messages_of_own_topics_are_nested_up_to_a_bound(stack: int) -> None:
+    """The stack of the caller has no say in it."""
+    drop = DropRecord(FEED, 1)
+
+    def read(containers: int) -> object:
+        nested = b"[" * (containers - 2) + b'{"a":1}' + b"]" * (containers - 2)
+        value = drop.to_bytes()[:-1] + b',"more":' + nested + b"}"
+        return _called_from(stack, lambda: read_job_record(drop.key, value))
+
+    assert read(DEPTH_MAX) == drop
+    for beyond in (DEPTH_MAX + 1, 200, 100_000):
+        with pytest.raises(ForeignRecord, match="cannot be read") as refused:
+            read(beyond)
+        assert len(str(refused.value)) < 300
+    with pytest.raises(ForeignRecord, match="more than 64 containers in containers"):
+        read(DEPTH_MAX + 1)
+
+
+@given(job_records)
+def test_records_of_feeds_stay_far_below_that_bound(record: JobRecord) -> None:
+    assert _depth(json.loads(record.to_bytes())) <= 5
+
+
+def _depth(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
 
 @pytest.mark.parametrize(

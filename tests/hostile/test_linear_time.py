@@ -18,6 +18,7 @@ import pytest
 
 from tests.hostile.growing_check_logs import CHECKED_LOGS, CheckedLog
 from tests.hostile.growing_claims import GROWING_CLAIMS, GrowingClaims
+from tests.hostile.growing_feeds import GROWING_FEEDS, GrowingFeeds
 from tests.hostile.growing_inputs import growing_inputs
 from tests.hostile.growing_logs import GROWING_LOGS, GrowingLog
 from tests.hostile.growing_records import growing_records
@@ -141,6 +142,13 @@ def test_a_step_is_taken_in_linear_time(log: GrowingLog) -> None:
 def test_claims_of_ranges_are_counted_in_linear_time(claims: GrowingClaims) -> None:
     """Frontiers count them in a worker's event loop and in the driver of a query."""
     _require_linear_in(claims.work, claims.small, "ranges")
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("feeds", GROWING_FEEDS, ids=lambda feeds: feeds.name)
+def test_all_feeds_are_looked_at_in_linear_time(feeds: GrowingFeeds) -> None:
+    """The jobs agent looks at them in a worker's event loop, and so does the driver of a query."""
+    _require_linear_in(feeds.work, feeds.small, "feeds")
 
 
 def _require_linear_in(make: Callable[[int], Work], small: int, what: str) -> None:

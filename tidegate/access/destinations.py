@@ -152,11 +152,13 @@ class Destinations:
         """Return whether an entry names the registry."""
         return any(entry.names(registry) for _, entry in self.registries)
 
-    def is_one_registry(self, one: RegistryUri, other: RegistryUri) -> bool:
-        """Return whether two URLs count as one registry: they are the same, or one entry names both."""
-        if one.normal_url == other.normal_url:
-            return True
-        return any(entry.names(one) and entry.names(other) for _, entry in self.registries)
+    def names_of_registry(self, registry: RegistryUri) -> list[str]:
+        """Return names of a registry: its normal URL, and ``entry NAME`` of each entry that names it.
+
+        Two URLs count as one registry if they have one of these names in common.
+        """
+        entries = (f"entry {name}" for name, entry in self.registries if entry.names(registry))
+        return [registry.normal_url, *entries]
 
     def require_registry(self, registry: RegistryUri) -> None:
         """Raise ``RegistryNotAllowed`` if no entry names the registry."""
@@ -176,7 +178,7 @@ NOWHERE_ELSE: Final = Destinations()
 def fits(pattern: str, text: str) -> bool:
     """Return whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``.
 
-    For example, ``kafka-*:9092`` fits ``kafka-3:9092`` and not ``kafka-3.other:9092``, since a ``*`` stands
+    For example, ``kafka-*.a:9092`` fits ``kafka-3.a:9092`` and not ``kafka-3.b.a:9092``, since a ``*`` stands
     for no dot. The pieces between the ``*`` are found one after the other, so the time is linear: if a piece
     is found too early to go on, no later one would do, since a ``*`` would have to pass what stopped it.
     """

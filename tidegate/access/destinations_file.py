@@ -90,6 +90,8 @@ def _checked_cluster(entry: ClusterEntry, keys: Collection[str]) -> ClusterEntry
     servers = normal_servers(entry.servers)
     if not servers or not all(_SERVER.fullmatch(server) for server in servers):
         raise ValueError(f"servers must be host:port each, in which {_STAR}")
+    for server in servers:
+        _require_last_label(server.rpartition(":")[0], "servers")
     if not all(_FEEDS.fullmatch(feed) for feed in entry.feeds):
         raise ValueError(f"feeds must be ids of feeds, in which {_STAR}")
     login = [key for key in keys if key.startswith(_LOGIN)]
@@ -116,12 +118,17 @@ def _normal_url(url: str) -> str:
             f"a login, in whose host and port {_STAR}"
         )
     scheme, host, port, path = found.groups()
-    if "*" in host.rpartition(".")[2]:
-        raise ValueError(
-            "the last label of a host in urls must be written out: a * there would stand for addresses, and "
-            "for names without a dot, localhost among them"
-        )
+    _require_last_label(host, "urls")
     return f"{scheme}://{host}:{port or _PORTS[scheme]}{path}"
+
+
+def _require_last_label(host: str, key: str) -> None:
+    if "*" in host.rstrip(".").rpartition(".")[2]:
+        raise ValueError(
+            f"the last label of a host in {key} must be written out: a * there would stand for addresses, "
+            "and for names without a dot, localhost among them. Write each of these hosts, or a * before "
+            "their domain, as in kafka-*.example"
+        )
 
 
 def _check_tls(entry: ClusterEntry) -> None:

@@ -12,18 +12,18 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord, TakeoverRecor
 from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.changefeed.lifecycle.output_topic import OutputTopic, OutputTopics, TopicOrigin
 from tidegate.changefeed.lifecycle.registration import Answers
-from tidegate.client.topic_ownership import Shares, wanted_topics, written_on
+from tidegate.client.topic_ownership import Shares, any_topics, wanted_topics, written_on
 from tidegate.hlc import Timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTopics:
-    """Topics that feeds of one application have, or had, on one cluster.
+    """Those topics that a feed wants which feeds of its application have, or had, on its cluster.
 
     ``created`` are names and ids of topics that the application created. ``announced`` are names of topics
     that it was about to create. ``unidentified`` are topics of feeds that ran before ids were stored, which
     are known by name alone. ``written_to`` is a timestamp that no marker and no row of a feed that has ended
-    is above, on the topics that the feed wants; ``None`` if no such feed has had any of them.
+    is above on any of them; ``None`` if no such feed has had one.
     """
 
     created: frozenset[tuple[str, str]] = frozenset()
@@ -44,17 +44,19 @@ class OwnTopics:
         ``shares`` tells which feeds write to its cluster, ``answers`` what log partitions have answered last
         about a feed.
         """
-        known = list(_known(definition, jobs, shares))
+        wanted = frozenset(wanted_topics(definition))
+        feeds = _feeds(definition, wanted, jobs, shares)
+        known = [(name, each) for name, each in _known(feeds) if name in wanted]
         return cls(
             created=frozenset((name, each.id) for name, each in known if each.origin is TopicOrigin.CREATED),
             announced=frozenset(name for name, each in known if each.origin is TopicOrigin.ANNOUNCED),
             unidentified=frozenset(
                 name
-                for feed in _feeds(definition, jobs, shares)
+                for feed in feeds
                 if feed.definition is not None and feed.targets and not _stored(feed)
-                for name in wanted_topics(feed.definition)
+                for name in wanted.intersection(wanted_topics(feed.definition))
             ),
-            written_to=written_on(wanted_topics(definition), _feeds(definition, jobs, shares), answers),
+            written_to=written_on(wanted, feeds, answers),
         )
 
     def has(self, name: str, topic_id: str) -> bool:
@@ -67,16 +69,20 @@ def named_topics(definition: FeedDefinition, topics: OutputTopics) -> dict[str, 
     return dict(zip(wanted_topics(definition), topics, strict=False))
 
 
-def _known(definition: FeedDefinition, jobs: JobsView, shares: Shares) -> Iterator[tuple[str, OutputTopic]]:
-    for feed in _feeds(definition, jobs, shares):
+def _known(feeds: Iterable[FeedView]) -> Iterator[tuple[str, OutputTopic]]:
+    for feed in feeds:
         if feed.definition is not None:
             for topics in _stored(feed):
                 yield from named_topics(feed.definition, topics).items()
 
 
-def _feeds(definition: FeedDefinition, jobs: JobsView, shares: Shares) -> Iterator[FeedView]:
-    """Return the feed itself, and the feeds that write to its cluster."""
-    return (feed for feed_id, feed in jobs.feeds() if feed_id == definition.id or shares(feed))
+def _feeds(
+    definition: FeedDefinition, wanted: Iterable[str], jobs: JobsView, shares: Shares
+) -> list[FeedView]:
+    """Return the feed itself, and the feeds with topics that it wants which write to its cluster."""
+    ids = {each for feeds in jobs.having(any_topics, wanted).values() for each in feeds}
+    others = (jobs[each] for each in sorted(ids - {definition.id}))
+    return [jobs[definition.id], *filter(shares, others)]
 
 
 def _stored(feed: FeedView) -> list[OutputTopics]:

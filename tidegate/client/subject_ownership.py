@@ -6,8 +6,12 @@ A subject is looked at without its ending, ``-key`` or ``-value``. Unless the fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from heapq import merge
+from itertools import chain
 
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
@@ -17,7 +21,8 @@ from tidegate.changefeed.definition.registry_uri import RegistryUri
 from tidegate.changefeed.definition.table_topics import subject_stem, table_topic
 from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 from tidegate.changefeed.encoding.encoder import marker_schemas
-from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.changefeed.lifecycle.feeds_by_name import FeedIds
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView, NamesOf
 from tidegate.errors import FeedError, StatementError
 
 
@@ -46,7 +51,7 @@ def check_subjects(
     registry = _registry(definition)
     if registry is None:
         return
-    taken = _taken(definition.id, registry, jobs, destinations)
+    holders = _Holders(definition, registry, jobs, destinations)
     for stem, origin in subjects(definition):
         names, mend = f"{stem}-key and {stem}-value", f"choose another {_named_by(definition)}"
         if stem != origin.topic and not namespace.has(stem):
@@ -54,7 +59,7 @@ def check_subjects(
                 f"no feed may register schemas under {names}: the operator allows only subjects of topics "
                 f"like {', '.join(namespace.patterns)} (output_topics); {mend}"
             )
-        for owner, other in taken.get(stem, ()):
+        for owner, other in holders.of(stem):
             if other != origin:
                 raise FeedError(
                     f"feed {owner} registers schemas of its topic {other.topic} under {names} already or "
@@ -72,23 +77,41 @@ def new_subjects(definition: FeedDefinition, jobs: JobsView, destinations: Desti
     registry, options = _registry(definition), definition.options
     if registry is None or options.existing_topics is ExistingTopics.USE or jobs[definition.id].targets:
         return NewSubjects()
-    ours = _begun_with(registry, jobs, destinations)
-    new = [stem for stem, origin in subjects(definition) if stem != origin.topic and stem not in ours]
+    strange = [stem for stem, origin in subjects(definition) if stem != origin.topic]
+    begun = _feeds_by_stem(registry, strange, jobs, destinations, _has_begun)
+    new = [stem for stem in strange if not any(begun[stem])]
     names = tuple(f"{stem}-{ending}" for stem in new for ending in ("key", "value"))
     return NewSubjects(names, _left_behind(definition) if names else ())
 
 
-def _begun_with(registry: RegistryUri, jobs: JobsView, destinations: Destinations) -> set[str]:
-    """Return the subjects of feeds that have begun, in this registry, and are no strangers'."""
-    ours: set[str] = set()
-    for _, feed in jobs.feeds():
-        if feed.definition is None or not feed.targets:
-            continue
-        theirs = _registry(feed.definition)
-        used = feed.definition.options.existing_topics is ExistingTopics.USE
-        if theirs is not None and not used and destinations.is_one_registry(registry, theirs):
-            ours.update(stem for stem, _ in subjects(feed.definition))
-    return ours
+class _Holders:
+    """The feeds that have the subjects of a feed in its registry, or get them first."""
+
+    def __init__(
+        self, definition: FeedDefinition, registry: RegistryUri, jobs: JobsView, destinations: Destinations
+    ) -> None:
+        stems = [stem for stem, _ in subjects(definition)]
+        self._id = definition.id
+        self._jobs = jobs
+        self._held = _feeds_by_stem(registry, stems, jobs, destinations, _is_held)
+        self._awaited = _feeds_by_stem(registry, stems, jobs, destinations, _is_awaited)
+        self._origins: dict[FeedId, dict[str, list[SchemaOrigin]]] = {}
+
+    def of(self, stem: str) -> Iterator[tuple[FeedId, SchemaOrigin]]:
+        """Yield the feeds with the subject, by id, and where its schemas come from."""
+        earlier = (feeds[: bisect_left(feeds, self._id)] for feeds in self._awaited[stem])
+        for owner in merge(*self._held[stem], *earlier):
+            if owner != self._id:
+                yield from ((owner, origin) for origin in self._origins_of(owner).get(stem, ()))
+
+    def _origins_of(self, owner: FeedId) -> dict[str, list[SchemaOrigin]]:
+        if owner not in self._origins:
+            found: dict[str, list[SchemaOrigin]] = {}
+            definition = self._jobs[owner].definition
+            for stem, origin in () if definition is None else subjects(definition):
+                found.setdefault(stem, []).append(origin)
+            self._origins[owner] = found
+        return self._origins[owner]
 
 
 def _left_behind(definition: FeedDefinition) -> tuple[SubjectSchema, ...]:
@@ -122,22 +145,55 @@ def _registry(definition: FeedDefinition) -> RegistryUri | None:
         return None
 
 
-def _taken(
-    feed_id: FeedId, registry: RegistryUri, jobs: JobsView, destinations: Destinations
-) -> dict[str, list[tuple[FeedId, SchemaOrigin]]]:
-    taken: dict[str, list[tuple[FeedId, SchemaOrigin]]] = {}
-    for other_id, other in jobs.feeds():
-        if other.definition is None or not _goes_before(other_id, other, feed_id):
-            continue
-        theirs = _registry(other.definition)
-        if theirs is not None and destinations.is_one_registry(registry, theirs):
-            for stem, origin in subjects(other.definition):
-                taken.setdefault(stem, []).append((other_id, origin))
-    return taken
+def _is_held(feed: FeedView) -> bool:
+    return feed.status in LIVE
 
 
-def _goes_before(other_id: FeedId, other: FeedView, feed_id: FeedId) -> bool:
-    """Return whether another feed has its subjects, or gets them first."""
-    if other_id == feed_id:
-        return False
-    return other.status in LIVE or (other.status is FeedState.PENDING and other_id < feed_id)
+def _is_awaited(feed: FeedView) -> bool:
+    """Whether no later feed gets the subjects of this one."""
+    return feed.status is FeedState.PENDING
+
+
+def _has_begun(feed: FeedView) -> bool:
+    """Whether the feed has begun, and is no stranger's."""
+    definition = feed.definition
+    used = definition is not None and definition.options.existing_topics is ExistingTopics.USE
+    return bool(feed.targets) and not used
+
+
+@lru_cache(maxsize=32)  # for each of few questions the entries of a process
+def _subjects_of(is_one: Callable[[FeedView], bool], destinations: Destinations) -> NamesOf:
+    """Return a function that returns the subjects of a feed for which ``is_one`` is true, each with the names
+    of its registry.
+    """
+
+    def names(feed: FeedView) -> Iterable[str]:
+        definition = feed.definition
+        registry = None if definition is None or not is_one(feed) else _registry(definition)
+        if definition is None or registry is None:
+            return
+        known = destinations.names_of_registry(registry)
+        for stem, _ in subjects(definition):
+            yield from _in_registry(stem, known)
+
+    return names
+
+
+def _in_registry(stem: str, names_of_registry: Iterable[str]) -> list[str]:
+    return [f"{name} {stem}" for name in names_of_registry]
+
+
+def _feeds_by_stem(
+    registry: RegistryUri,
+    stems: Iterable[str],
+    jobs: JobsView,
+    destinations: Destinations,
+    is_one: Callable[[FeedView], bool],
+) -> dict[str, list[FeedIds]]:
+    """Return the feeds with each subject in the registry for which ``is_one`` is true, by names of the
+    registry.
+    """
+    known = destinations.names_of_registry(registry)
+    names = {stem: _in_registry(stem, known) for stem in stems}
+    feeds = jobs.having(_subjects_of(is_one, destinations), chain.from_iterable(names.values()))
+    return {stem: [feeds[name] for name in some] for stem, some in names.items()}

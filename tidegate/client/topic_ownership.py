@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import merge
 from typing import TypeAlias
 
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
@@ -99,7 +101,8 @@ def check_topics(
     """
     _check_resolved_topic(definition)
     seen: set[str] = set()
-    taken = _taken(definition.id, jobs, shares)
+    topics = list(topics)
+    taken = _taken(definition.id, topics, jobs, shares)
     for topic in topics:
         mend = f"choose another {named_by(topic, definition.options)}"
         if fault := internal_topic_fault(topic, mend) or namespace.fault(topic, mend):
@@ -141,11 +144,10 @@ def former_owner(
     ``forgotten`` tells whether every log partition has answered that it removed a feed. ``shares`` tells
     whether a feed writes to the same cluster.
     """
-    wanted = set(topics)
-    for other_id, other in jobs.feeds():
-        if other_id == definition.id or other.definition is None or other.status not in ENDED:
-            continue
-        if wanted & prepared_topics(other) and shares(other) and not forgotten(other.definition):
+    former = {each for feeds in jobs.having(_left_topics, topics).values() for each in feeds}
+    for other_id in sorted(former - {definition.id}):
+        other = jobs[other_id]
+        if other.definition is not None and shares(other) and not forgotten(other.definition):
             return other_id
     return None
 
@@ -161,6 +163,11 @@ def wait_for_owner(owner: FeedId) -> str:
 def wanted_topics(definition: FeedDefinition) -> list[str]:
     """Return the topics of the feed's tables, in the definition's order, and the topic of its markers."""
     return _row_topics(definition) + _marker_topics(definition)
+
+
+def any_topics(feed: FeedView) -> Iterable[str]:
+    """Return the topics that the feed wants, and those that it has."""
+    return () if feed.definition is None else {*wanted_topics(feed.definition), *prepared_topics(feed)}
 
 
 def prepared_topics(feed: FeedView) -> set[str]:
@@ -223,14 +230,38 @@ def _marker_topics(definition: FeedDefinition) -> list[str]:
     return [topic] if topic else []
 
 
-def _taken(feed_id: FeedId, jobs: JobsView, shares: Shares) -> dict[str, FeedId]:
+def _taken(feed_id: FeedId, topics: Sequence[str], jobs: JobsView, shares: Shares) -> dict[str, FeedId]:
+    """Return which of the topics another feed has: of several, the one with the highest id."""
+    held, awaited = jobs.having(_held_topics, topics), jobs.having(_awaited_topics, topics)
     taken: dict[str, FeedId] = {}
-    for other_id, other in jobs.feeds():
-        if other_id == feed_id or other.definition is None or not shares(other):
-            continue
-        outlives = other.definition.epoch > FIRST_EPOCH or other.runs_on(Engine.BACKFILL)
-        if other.status in LIVE or (outlives and other.targets):
-            taken |= dict.fromkeys(prepared_topics(other), other_id)
-        elif other.status is FeedState.PENDING and other_id < feed_id:
-            taken |= dict.fromkeys(wanted_topics(other.definition), other_id)
+    for topic in topics:
+        earlier = awaited[topic][: bisect_left(awaited[topic], feed_id)]
+        for other_id in merge(reversed(held[topic]), reversed(earlier), reverse=True):
+            if other_id != feed_id and shares(jobs[other_id]):
+                taken[topic] = other_id
+                break
     return taken
+
+
+def _held_topics(feed: FeedView) -> Iterable[str]:
+    """Return the topics that no feed gets beside this one, whichever is older."""
+    return prepared_topics(feed) if _holds(feed) else ()
+
+
+def _awaited_topics(feed: FeedView) -> Iterable[str]:
+    """Return the topics that this feed waits for: no later one gets them."""
+    if feed.definition is None or feed.status is not FeedState.PENDING or _holds(feed):
+        return ()
+    return wanted_topics(feed.definition)
+
+
+def _left_topics(feed: FeedView) -> Iterable[str]:
+    """Return the topics to which this feed, which has ended, may still write."""
+    return prepared_topics(feed) if feed.status in ENDED else ()
+
+
+def _holds(feed: FeedView) -> bool:
+    if feed.status in LIVE:
+        return True
+    outlives = feed.runs_on(Engine.BACKFILL) or (feed.epoch is not None and feed.epoch > FIRST_EPOCH)
+    return outlives and bool(feed.targets)

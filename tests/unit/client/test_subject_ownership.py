@@ -6,17 +6,28 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations, RegistryEntry
 from tidegate.access.output_namespace import OutputNamespace
-from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedEpoch, FeedState, TableName
+from tidegate.changefeed.definition.feed import (
+    LIVE,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedState,
+    TableName,
+)
 from tidegate.changefeed.definition.options import Envelope, ExistingTopics, FeedOptions, Format
+from tidegate.changefeed.definition.registry_uri import parse_registry_uri
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.client.subject_ownership import check_subjects, new_subjects
+from tidegate.client.subject_ownership import check_subjects, new_subjects, subjects
 from tidegate.client.topic_ownership import check_topics, feed_fault, wanted_topics
 from tidegate.errors import FeedError
 
@@ -218,3 +229,66 @@ def test_a_feed_that_goes_on_asks_nothing() -> None:
     record = DefinitionRecord(moved)
     view.apply(record.key, record.to_bytes())
     assert _asked(moved, view) == ()
+
+
+_ENTRIES: Final = Destinations(
+    registries=(("shop", RegistryEntry((_REGISTRY, "http://alias:8081/registry"))),)
+)
+_URLS: Final = (_REGISTRY, "http://alias:8081/registry", "http://registry:8082", "nonsense://x")
+
+
+def _any_feed(feed_id: str, prefix: int, registry: str, envelope: Envelope) -> Activate:
+    """A feed whose subject is ``orders``, and whose topic may be a part of that."""
+    name = "orders"
+    return feed(feed_id, name[prefix:], registry, avro_schema_prefix=name[:prefix], envelope=envelope)
+
+
+def _owner_of_all(heir: FeedDefinition, view: JobsView) -> str | None:
+    """The owner of the subject as a look at all feeds finds it."""
+    (ours,), registry = subjects(heir), heir.options.registry
+    assert registry is not None
+    for each, other in view.feeds():
+        waits = other.status is FeedState.PENDING and each < heir.id
+        if each == heir.id or other.definition is None or not (other.status in LIVE or waits):
+            continue
+        url = other.definition.options.confluent_schema_registry
+        theirs = None if url == _URLS[-1] else parse_registry_uri(url)
+        is_one = theirs is not None and not set(_ENTRIES.names_of_registry(theirs)).isdisjoint(
+            _ENTRIES.names_of_registry(registry)
+        )
+        if is_one and list(subjects(other.definition)) != [ours]:
+            return each
+    return None
+
+
+@examples(100)
+@given(
+    st.lists(
+        st.tuples(
+            st.builds(
+                _any_feed,
+                st.sampled_from("12345"),
+                st.integers(0, 2),
+                st.sampled_from(_URLS),
+                st.sampled_from([Envelope.WRAPPED, Envelope.ROW]),
+            ),
+            st.sampled_from([None, FeedState.PENDING, FeedState.RUNNING, FeedState.FAILED]),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(_URLS[:-1]),
+)
+def test_the_owner_of_a_subject_is_the_one_that_a_look_at_all_feeds_finds(
+    feeds: list[tuple[Activate, FeedState | None]], registry: str
+) -> None:
+    view, heir = JobsView(), _any_feed("3", 0, registry, Envelope.WRAPPED).definition
+    for each, state in feeds:
+        stored = StateRecord(each.feed_id, each.definition.epoch, state or FeedState.PENDING)
+        for record in (DefinitionRecord(each.definition), stored)[: 1 if state is None else 2]:
+            view.apply(record.key, record.to_bytes())
+        owner = _owner_of_all(heir, view)
+        if owner is None:
+            check_subjects(heir, view, destinations=_ENTRIES)
+        else:
+            with pytest.raises(FeedError, match=f"^feed {owner} registers schemas"):
+                check_subjects(heir, view, destinations=_ENTRIES)

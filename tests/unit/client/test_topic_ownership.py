@@ -5,15 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.feeds import activation
 from tests.hand_log import HandTable
 from tests.unit.client.feeds_of_one_topic import OTHER, definition
-from tidegate.changefeed.definition.feed import Engine, FeedDefinition, FeedEpoch, FeedId, FeedState
+from tidegate.changefeed.definition.feed import (
+    ENDED,
+    LIVE,
+    Engine,
+    FeedDefinition,
+    FeedEpoch,
+    FeedId,
+    FeedState,
+)
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, StateRecord
-from tidegate.changefeed.lifecycle.jobs import JobsView
-from tidegate.client.topic_ownership import check_sink, check_topics, former_owner, wanted_topics
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
+from tidegate.client.topic_ownership import (
+    check_sink,
+    check_topics,
+    former_owner,
+    prepared_topics,
+    wanted_topics,
+)
 from tidegate.errors import FeedError
 
 _ASIDE = FeedOptions(resolved_interval_ns=0, resolved_topic="markers")
@@ -166,3 +183,72 @@ def test_topics_of_a_feed_that_ended_in_a_backfill_are_not_given_to_another() ->
         FeedError, match="feed other wrote to the topic plain and was moved between engines or clusters, or"
     ):
         check_topics(heir, ["plain"], view, set())
+
+
+def _records(
+    feed_id: str, tables: str, epoch: int, engine: Engine, state: FeedState | None
+) -> list[JobRecord]:
+    """The records of a feed; without a state it is dropped."""
+    feed = activation([HandTable.of(104, each).descriptor for each in tables], feed_id=feed_id)
+    defined = replace(feed.definition, epoch=FeedEpoch(epoch), engine=engine)
+    if state is None:
+        return [DefinitionRecord(defined), DropRecord(feed.feed_id, 0)]
+    begun = state is not FeedState.PENDING
+    targets = feed.targets if begun else ()
+    stored = StateRecord(feed.feed_id, FeedEpoch(1), state, feed.start if begun else None, targets)
+    return [DefinitionRecord(defined), stored]
+
+
+def _owner_of_all(feed_id: FeedId, topic: str, view: JobsView, sharing: set[str]) -> FeedId | None:
+    """The owner of a topic as a look at all feeds finds it."""
+
+    def has(other_id: FeedId, other: FeedView) -> bool:
+        definition = other.definition
+        if definition is None:
+            return False
+        outlives = definition.epoch > 1 or other.runs_on(Engine.BACKFILL)
+        if other.status in LIVE or (outlives and other.targets):
+            return topic in prepared_topics(other)
+        waits = other.status is FeedState.PENDING and other_id < feed_id
+        return waits and topic in wanted_topics(definition)
+
+    others = ((each, feed) for each, feed in view.feeds() if each != feed_id and each in sharing)
+    return max((each for each, feed in others if has(each, feed)), default=None)
+
+
+@examples(100)
+@given(
+    st.lists(
+        st.builds(
+            _records,
+            st.sampled_from("12345"),
+            st.sampled_from(["a", "b", "ab"]),
+            st.integers(1, 2),
+            st.sampled_from(Engine),
+            st.sampled_from([None, *FeedState]),
+        ),
+        max_size=8,
+    ),
+    st.sets(st.sampled_from("12345")),
+)
+def test_the_owner_of_a_topic_is_the_one_that_a_look_at_all_feeds_finds(
+    feeds: list[list[JobRecord]], sharing: set[str]
+) -> None:
+    view, heir = JobsView(), activation([HandTable.of(104, "a").descriptor], feed_id="3").definition
+    for record in (each for feed in feeds for each in feed):
+        view.apply(record.key, record.to_bytes())
+        shared = [view[FeedId(each)] for each in sharing]
+
+        def shares(other: FeedView, shared: list[FeedView] = shared) -> bool:
+            return any(other is each for each in shared)
+
+        owner = _owner_of_all(heir.id, "a", view, sharing)
+        if owner is None:
+            check_topics(heir, ["a"], view, set(), shares)
+        else:
+            with pytest.raises(FeedError, match=f"^feed {owner} (writes|wrote) to the topic a"):
+                check_topics(heir, ["a"], view, set(), shares)
+        ended = [each for each, feed in view.feeds() if feed.status in ENDED and "a" in prepared_topics(feed)]
+        former = next((each for each in ended if each != heir.id and each in sharing), None)
+        found = former_owner(heir, ["a"], view, lambda _: False, shares)
+        assert found == former

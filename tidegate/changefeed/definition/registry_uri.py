@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from tidegate.changefeed.definition.duration import parse_duration
+from tidegate.changefeed.definition.read_uris import remembered
 from tidegate.changefeed.definition.secret_reference import is_reference, secret_name
 from tidegate.changefeed.definition.uri_parameters import (
     REDACTED,
@@ -130,7 +130,7 @@ def _hidden(name: str, value: str) -> bool:
     return name in (*SECRET_PARAMETERS, "password") and not is_reference(value)
 
 
-@lru_cache(maxsize=64)  # a URL may have half a megabyte
+@remembered
 def parse_registry_uri(text: str) -> RegistryUri:
     """Read a registry's URL. Raises ``StatementError``, without a position and without secrets."""
     try:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from tidegate.changefeed.definition.read_uris import remembered
 from tidegate.changefeed.definition.uri_parameters import (
     REDACTED,
     SECRET_PARAMETERS,
@@ -130,7 +130,7 @@ def require_shared_connection(sink: SinkUri) -> None:
         )
 
 
-@lru_cache(maxsize=64)  # asked for with every batch of a feed; a URI may have half a megabyte
+@remembered
 def parse_sink_uri(text: str) -> SinkUri:
     """Read a sink URI. Raises ``StatementError``, without a position and without secrets."""
     try:

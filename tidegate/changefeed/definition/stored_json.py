@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from tidegate.changefeed.definition.stored_fields import text, whole
@@ -28,6 +28,8 @@ from tidegate.errors import ForeignRecord, StateError
 STORED_VERSION: Final = 6
 #: The version of records that an older worker can read. Only definitions that name secrets are newer.
 _USUAL_VERSION: Final = 5
+#: The most containers in each other in a record, which is the first of them. tidegate's own have five.
+DEPTH_MAX: Final = 64
 #: A higher number is no version: ten versions a year reach it after a hundred years.
 _NEWEST_VERSION: Final = 1_000
 _KIND: Final = re.compile(r"[a-z_]{1,32}")
@@ -82,6 +84,7 @@ def is_newer(data: bytes) -> bool:
 def _parsed(data: bytes) -> dict[str, Any]:
     """Return the record, which has a version and a kind."""
     record = json.loads(data.decode())
+    _require_shallow(record)
     _require_text(data, record)
     if not isinstance(record, dict):
         raise ValueError("it is no object")  # noqa: TRY004 - as of other bytes
@@ -89,6 +92,26 @@ def _parsed(data: bytes) -> dict[str, Any]:
     if _KIND.fullmatch(text(record, "kind")) is None:
         raise ValueError("kind is no word")
     return record
+
+
+def _require_shallow(record: object) -> None:
+    """Raise ``ValueError`` for containers that are nested too deep.
+
+    JSON that is deeper than Python's stack has room for is refused before, as deeper than this in any case.
+    """
+    level = [record]
+    for _ in range(DEPTH_MAX):
+        inner = (each for container in level for each in _members(container))
+        level = [each for each in inner if isinstance(each, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"more than {DEPTH_MAX} containers in containers")
+
+
+def _members(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _require_text(data: bytes, record: object) -> None:

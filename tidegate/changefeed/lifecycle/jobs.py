@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -14,6 +14,7 @@ from tidegate.changefeed.definition.feed import (
     FeedState,
     FeedTarget,
 )
+from tidegate.changefeed.lifecycle.feeds_by_name import FeedIds, FeedsByName
 from tidegate.changefeed.lifecycle.job_records import (
     DefinitionRecord,
     DropRecord,
@@ -121,13 +122,22 @@ class FeedView:
 
 
 _NOTHING: Final = FeedView()
+#: Returns names of a feed. They follow from everything but its progress, which changes all the time.
+NamesOf: TypeAlias = Callable[[FeedView], Iterable[str]]
+_OF_PROGRESS: Final = frozenset({Part.PROGRESS, Part.SPANS})
 
 
 class JobsView:
-    """All feeds, put together from the records of the jobs topic in topic order."""
+    """All feeds, put together from the records of the jobs topic in topic order.
+
+    ``apply``, ``having`` and ``edges`` are for one thread at a time.
+    """
 
     def __init__(self) -> None:
         self._feeds: dict[FeedId, FeedView] = {}
+        self._by_name: dict[NamesOf, FeedsByName] = {}
+        #: Feeds whose names may have changed since ``_by_name`` was looked at.
+        self._changed: dict[NamesOf, set[FeedId]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> FeedId:
         """Take in one record and return its feed.
@@ -136,12 +146,15 @@ class JobsView:
         """
         record = None if value is None else read_job_record(key, value)
         feed_id, part, epoch = parse_key(key)
-        view = self[feed_id]
-        view = _without(view, part, epoch) if record is None else _with(view, record)
+        known = self[feed_id]
+        view = _without(known, part, epoch) if record is None else _with(known, record)
         if view == _NOTHING:
             self._feeds.pop(feed_id, None)
         else:
             self._feeds[feed_id] = view
+        if part not in _OF_PROGRESS or _NOTHING in (known, view):
+            for changed in self._changed.values():
+                changed.add(feed_id)
         return feed_id
 
     def __getitem__(self, feed_id: FeedId) -> FeedView:
@@ -151,6 +164,33 @@ class JobsView:
     def feeds(self) -> Iterator[tuple[FeedId, FeedView]]:
         """Return all feeds that have a record, by id."""
         return iter(sorted(self._feeds.items()))
+
+    def having(self, names_of: NamesOf, names: Iterable[str]) -> dict[str, FeedIds]:
+        """Return for each of ``names`` the feeds for which ``names_of`` returns it.
+
+        Feeds are kept by these names, so the time does not grow with the number of all feeds. The function
+        is the key by which they are kept: it must be one of a module.
+        """
+        known = self._known(names_of)
+        return {name: known.of(name) for name in names}
+
+    def edges(self, names_of: NamesOf) -> list[FeedId]:
+        """Return the first and the last feed of each name that ``names_of`` returns, by id."""
+        groups = self._known(names_of).groups()
+        return sorted({each for feeds in groups for each in (feeds[0], feeds[-1])})
+
+    def _known(self, names_of: NamesOf) -> FeedsByName:
+        """Return the feeds by these names, as of the last record."""
+        known = self._by_name.get(names_of)
+        if known is None:
+            known = self._by_name[names_of] = FeedsByName()
+            self._changed[names_of] = set(self._feeds)
+        changed = self._changed[names_of]
+        for feed_id in sorted(changed):
+            feed = self._feeds.get(feed_id)
+            known.put(feed_id, () if feed is None else names_of(feed))
+            changed.discard(feed_id)
+        return known
 
 
 def _with(view: FeedView, record: JobRecord) -> FeedView:

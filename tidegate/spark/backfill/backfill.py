@@ -115,13 +115,14 @@ class BackfillOptions:
 class _Log(NamedTuple):
     """The log between two offsets of each partition.
 
-    ``id`` is the id that Kafka gives the topic. ``slices`` are the same ``records``, cut by record time.
+    ``id`` is the id that Kafka gives the topic. ``slices`` are the bounds of the same ``records``, cut by
+    record time.
     ``descriptors`` are all table descriptors among them that can be read.
     """
 
     id: str
     records: DataFrame
-    slices: tuple[DataFrame, ...]
+    slices: Sequence[Mapping[int, Bounds]]
     bounds: Mapping[int, Bounds]
     descriptors: tuple[DescriptorUpdate, ...]
 
@@ -364,7 +365,7 @@ class Backfill:
         if all(each.low >= each.end for each in bounds.values()):
             raise InputError(f"The log {topic} is empty: there is no past to take from it.")
         records = self._slice(bounds)
-        slices = tuple(self._slice(each) for each in time_slices(records, bounds))
+        slices = time_slices(records, bounds)
         broadcasts = records.where(f"key = X'{encode_key(BROADCAST).hex()}' AND value IS NOT NULL")
         values = [bytes(row.value) for row in broadcasts.select("value").distinct().collect()]
         return _Log(self._log_id(), records, slices, bounds, tuple(_descriptors(values)))
@@ -427,7 +428,7 @@ class Backfill:
             whole_checkpoints_only=True,
             access=self._options.access,
         )
-        return run_over(log.slices, query, activation, cluster)
+        return run_over(map(self._slice, log.slices), query, activation, cluster)
 
     def _survey(
         self, log: _Log, definition: FeedDefinition, tables: Sequence[KnownTable], start: Timestamp | None

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Final
 
 from pyarrow import fs
@@ -182,9 +183,9 @@ def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
     return tuple(index_span(table_id, index_id) for index_id in indexes) or (table_span(table_id),)
 
 
-def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:
+def run_over(slices: Iterable[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:
     """Run the feed over the log from its beginning, one batch for each slice; all of its rows are
-    acknowledged.
+    acknowledged. Two slices are held at a time.
 
     ``cluster`` is the id of the cluster that the feed writes to, empty for the query's own. State goes to
     ``query.root``, a directory of this run alone, which is removed at the end. Raises the fault that a task
@@ -195,9 +196,10 @@ def run_over(slices: Sequence[DataFrame], query: Query, activation: Activate, cl
     ledger = Ledger(filesystem, root)
     driver = BatchDriver(query, ledger, feed)
     try:
-        for number, records in enumerate(slices):
-            if number == len(slices) - 1:
-                feed.reports = []
+        for number, (records, following) in enumerate(pairwise(chain(slices, [None]))):
+            assert records is not None
+            feed.reports = []  # those of the last slice are whole
+            if following is None:
                 # a new driver asks every partition for its whole checkpoint
                 driver = BatchDriver(query, ledger, feed)
             driver(records, number)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from threading import Lock
 from typing import Final
 
 from tidegate.access.output_namespace import EVERYWHERE, OutputNamespace
@@ -33,7 +34,7 @@ _TOPICS_AT_ONCE: Final = 200
 
 
 class Preparation:
-    """Prepares the feeds of ``jobs``. Close it.
+    """Prepares the feeds of ``jobs``, several at a time by threads if need be. Close it.
 
     Topics that it creates have ``output_partitions`` partitions. ``is_gone`` tells whether an ended feed can
     write nothing any more: no log partition has it, and nobody writes its markers. ``namespace`` says which
@@ -58,6 +59,7 @@ class Preparation:
         self._namespace = namespace
         self._answers = answers
         self._registries = SchemaRegistries(sinks.destinations)
+        self._looking = Lock()  # one thread at a time may look for feeds by their names
 
     def fault(self, definition: FeedDefinition) -> str:
         """Return why the feed cannot run, or an empty text. Raises ``RetryError`` for a sink to wait for."""
@@ -173,10 +175,12 @@ class Preparation:
 
     def _own_topics(self, definition: FeedDefinition) -> OwnTopics:
         shares = partial(self._sinks.share, definition)
-        return OwnTopics.of(definition, self._jobs.view, shares, self._answers)
+        with self._looking:
+            return OwnTopics.of(definition, self._jobs.view, shares, self._answers)
 
     def _require_new_subjects(self, definition: FeedDefinition) -> None:
-        subjects = new_subjects(definition, self._jobs.view, self._sinks.destinations)
+        with self._looking:
+            subjects = new_subjects(definition, self._jobs.view, self._sinks.destinations)
         if subjects.names:
             self._registries.of(definition.options.confluent_schema_registry).require_new(subjects)
 

@@ -14,9 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.client.kafka.cluster import Bounds
 from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import InputError
 
 #: The length of a slice, in milliseconds of record time.
 SLICE_MS: Final = 300_000
+#: The most slices of all partitions together, which the driver holds. With 8 partitions, a log of 434 days.
+SLICE_PARTS_MAX: Final = 1_000_000
 #: The number of Kafka consumers that Spark keeps on an executor unless it is told.
 _CONSUMERS: Final = 64
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
@@ -66,11 +69,20 @@ def time_slices(records: DataFrame, bounds: Mapping[int, Bounds]) -> list[dict[i
     """Return the same bounds, cut into slices of five minutes of record time, one after the other.
 
     With slices all partitions reach a moment at about the same time, as when the log was written. So a
-    partition that waits for another one waits briefly, and keeps little meanwhile.
+    partition that waits for another one waits briefly, and keeps little meanwhile. Raises ``InputError`` if
+    there are more than `SLICE_PARTS_MAX` slices of all partitions together.
     """
     number = f"floor(unix_millis(timestamp) / {SLICE_MS}) AS number"
     firsts = records.selectExpr("partition", "offset", number).groupBy("number", "partition").min("offset")
-    return sliced({(row[0], row[1]): row[2] for row in firsts.collect()}, bounds)
+    found = {(row[0], row[1]): row[2] for row in firsts.limit(SLICE_PARTS_MAX + 1).collect()}
+    if max(len(found), len({number for number, _ in found}) * len(bounds)) > SLICE_PARTS_MAX:
+        raise InputError(
+            f"The log has records of too many moments for a backfill: times of {len(bounds)} partitions in "
+            f"steps of five minutes are more than {SLICE_PARTS_MAX} together. Nothing was written by this "
+            "run. Drop the feed, and create it with `tidegate feed create`, on other topics if an earlier "
+            "run has written: the store scans its tables then."
+        )
+    return sliced(found, bounds)
 
 
 def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:

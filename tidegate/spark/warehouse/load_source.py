@@ -127,12 +127,13 @@ class FeedsSource:
         jobs = self._jobs.view()
         for feed_id in self._feed_ids:
             feed = FeedTopics.of(feed_id, known_feed(jobs, feed_id))
+            term = term_of(jobs, feed_id)
             for target in feed.targets:
                 topic = target.topic
                 if topic not in topics:
                     continue
                 if target.table_id in versions:
-                    valid = versions_of_rows(versions[target.table_id], feed, term_of(jobs, feed_id))
+                    valid = versions_of_rows(versions[target.table_id], feed, term)
                     require_stable(target.table, valid, feed.options, _LOAD_ANEW)
                     found[topic] = columns_of(valid, feed.options, self._texts(topic, loaded.get(topic)))
                 elif topic in loaded:

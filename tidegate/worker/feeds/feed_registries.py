@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from tidegate.changefeed.definition.feed import FeedDefinition, FeedId
+from tidegate.changefeed.definition.feed import LIVE, Engine, FeedDefinition, FeedId
 from tidegate.changefeed.definition.options import Format
 from tidegate.changefeed.encoding.confluent import NewSubjects
+from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.errors import FeedError, RegistryAway, RetryError
 from tidegate.worker.feeds.admission import (
     SILENCE_S,
@@ -56,7 +57,8 @@ class FeedRegistries:
     ) -> Verdict:
         """Return what is known now about a feed that is to begin, or to go on: ``has_begun``. Never waits.
 
-        ``live`` are the feeds that run. ``subjects`` must be new in the feed's registry.
+        ``live`` are the feeds that run; of those with one registry, the first and the last by id are enough.
+        ``subjects`` must be new in the feed's registry.
         """
         verdict: Verdict = Admitted()
         if registries := _registries(definition, live):
@@ -115,6 +117,14 @@ class FeedRegistries:
     def _is_told(self, wait: RegistryWait) -> bool:
         """Whether a wait is worth a sentence: a first question that was asked just now is normal."""
         return wait.tries > 0 or self._clock() - wait.since >= SILENCE_S
+
+
+def live_registry(feed: FeedView) -> Iterable[str]:
+    """Return the registry of a feed that runs on workers; nothing for one that has none."""
+    definition = feed.definition if feed.runs_on(Engine.WORKERS) and feed.status in LIVE else None
+    if definition is None or definition.options.format is not Format.AVRO:
+        return ()
+    return (definition.options.confluent_schema_registry,)
 
 
 def _registries(definition: FeedDefinition, live: Iterable[FeedDefinition]) -> dict[str, FeedDefinition]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.client.kafka import transaction
 from tidegate.client.kafka.cluster_watch import ClusterWatch
+from tidegate.processor.bounds import BOUNDS
 from tidegate.worker.kafka.clients import KAFKA_LOGGER, librdkafka_config, opened
 from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
@@ -12,11 +13,12 @@ from tidegate.worker.process.settings import Settings
 class WorkerTransactionalProducer(transaction.TransactionalProducer):
     """A ``TransactionalProducer`` with the settings of a worker: its own, or those for a sink's cluster.
 
-    Raises ``SettingsError`` where no client can be opened with these.
+    It writes state, messages and markers. The bounds of feeds' definitions are constants, so a lower
+    ``max_record_bytes`` does not count here. Raises ``SettingsError`` where no client can be opened.
     """
 
     def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
-        limit = settings.max_record_bytes
+        limit = max(settings.max_record_bytes, BOUNDS.record_bytes)
         watch = ClusterWatch(KAFKA_LOGGER)
         config = {
             **librdkafka_config(settings),

@@ -142,8 +142,9 @@ class Settings(BaseSettings):
     )
     max_record_bytes: PositiveInt = Field(
         default=1_000_000,
-        description="Largest record that is produced. A larger row fails its feed with a sentence naming it, "
-        "unless the feed has on_oversize. Not above the broker's message.max.bytes.",
+        description="Largest row that is produced, and the measure for records of state. A larger row fails "
+        "its feed with a sentence naming it, unless the feed has on_oversize. Not above the broker's "
+        "message.max.bytes. Records about feeds may have 1000000 bytes whatever it is.",
     )
     intent_memory_bytes: PositiveInt = Field(
         default=128 << 20,

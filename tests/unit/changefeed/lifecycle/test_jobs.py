@@ -299,6 +299,25 @@ def test_feeds_are_listed_by_id() -> None:
     assert [feed for feed, _ in view.feeds()] == ["a", "b"]
 
 
+def _state(feed: FeedView) -> list[str]:
+    return [feed.status.value]
+
+
+@given(st.lists(st.tuples(job_records, st.booleans()), max_size=8))
+def test_feeds_are_found_by_names_as_of_the_last_record(records: list[tuple[JobRecord, bool]]) -> None:
+    """A record without a value takes a part of its feed away."""
+    view, states = JobsView(), [each.value for each in FeedState]
+    for record, has_value in records:
+        view.apply(record.key, record.to_bytes() if has_value else None)
+        found = list(view.feeds())
+        by_state = {
+            state: tuple(each for each, feed in found if feed.status.value == state) for state in states
+        }
+        assert view.having(_state, states) == by_state
+        groups = filter(None, by_state.values())
+        assert view.edges(_state) == sorted({each for feeds in groups for each in (feeds[0], feeds[-1])})
+
+
 @given(st.lists(job_records, max_size=8))
 def test_the_view_needs_only_the_last_record_of_each_key(records: list[JobRecord]) -> None:
     """Compaction may drop all earlier ones, and writers of different parts never disturb each other."""

@@ -48,13 +48,13 @@ def test_the_querys_own_address_is_not_asked(ids: dict[str, str]) -> None:
 
 def test_clients_of_clusters_that_no_live_feed_writes_to_are_let_go(ids: dict[str, str]) -> None:
     sinks = QuerySinks(KafkaConnection(_HOME, destinations=DESTINATIONS), 1.0)
-    feeds = [replace(_FEED, sink_uri=f"kafka://host-{number}:1") for number in range(40)]
-    ids.update({f"host-{number}:1": f"cluster {number}" for number in range(40)})
+    feeds = [replace(_FEED, sink_uri=f"kafka://host-{number}.test:1") for number in range(40)]
+    ids.update({f"host-{number}.test:1": f"cluster {number}" for number in range(40)})
     for feed in feeds:
         sinks.learn(feed)
     kept = sinks.admin(sinks.connection(feeds[7])), sinks.own_admin()
     sinks.close_unused([feeds[7], replace(_FEED, sink_uri="ftp://odd")])
-    assert sinks._admins.keys() == {"host-7:1", _HOME}
+    assert sinks._admins.keys() == {"host-7.test:1", _HOME}
     assert (sinks.admin(sinks.connection(feeds[7])), sinks.own_admin()) == kept
     sinks.learn(feeds[8])  # one that comes back is opened anew
-    assert sinks._admins.keys() == {"host-7:1", "host-8:1", _HOME}
+    assert sinks._admins.keys() == {"host-7.test:1", "host-8.test:1", _HOME}
