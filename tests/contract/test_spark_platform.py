@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import struct
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
@@ -174,3 +176,26 @@ def test_answers_that_come_near_to_what_the_driver_takes_are_told_before(
 
 def test_without_another_setting_the_driver_takes_a_gibibyte(spark_session: SparkSession) -> None:
     assert limit_bytes(spark_session) == 1 << 30
+
+
+def _answer_to_a_stranger(port: int) -> str:
+    """What the driver's port says to a message of somebody who has no secret: the begin of a Java object.
+
+    A frame of Spark's is its length, a type (3 is a question, 5 a refusal), a number, a length, and text.
+    """
+    java = b"\xac\xed\x00\x05"
+    question = struct.pack(">BqI", 3, 1, len(java)) + java
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as stranger:
+        stranger.sendall(struct.pack(">q", 8 + len(question)) + question)
+        with stranger.makefile("rb") as answers:
+            head = answers.read(21)
+            assert head[8:9] == b"\x05", head
+            return answers.read(int.from_bytes(head[17:21], "big")).decode()
+
+
+def test_a_driver_on_one_machine_answers_nobody_without_its_secret(spark_session: SparkSession) -> None:
+    conf = spark_session.sparkContext.getConf()
+    assert conf.get("spark.authenticate") == "true"
+    answer = _answer_to_a_stranger(int(conf.get("spark.driver.port") or 0))
+    assert "SaslMessage" in answer
+    assert "ObjectInputStream" not in answer, "the object was read"

@@ -19,6 +19,9 @@ from tidegate.errors import SettingsError
 CONNECTION_S: Final = 30.0
 #: The most connections at once. Further ones are closed after a tenth of a second.
 MOST_CONNECTIONS: Final = 64
+#: The most headers of a request, and the most bytes of one of them and of the line before them.
+MOST_HEADERS: Final = 64
+MOST_HEADER_BYTES: Final = 8_190
 #: The path that needs no token: its answer says nothing but that the process lives.
 HEALTH: Final = "/health"
 _BEARER: Final = "Bearer "

@@ -33,6 +33,16 @@ def _parents(*range_ids: int) -> tuple[Parent, ...]:
     return tuple(Parent(RangeId(each), Generation(1), RaftIndex(5)) for each in range_ids)
 
 
+def _anchored(size: str, anchor_bytes: int) -> Hostile:
+    return Hostile(
+        f"an intent whose anchor key has {size} MB",
+        "No record of state had room for the open transaction.",
+        lambda stage: stage.range.apply(WriteIntent(_TXN, b"a" * anchor_bytes, at(5), at(5))),
+        Ends.QUARANTINED,
+        "the anchor key of transaction",
+    )
+
+
 def _merged(stage: Stage, *range_ids: int) -> None:
     stage.range.generation += 1
     stage.range.snapshot(reason=SnapshotReason.MERGE, parents=_parents(*range_ids))
@@ -182,13 +192,9 @@ ENTRIES: Final = (
         Ends.QUARANTINED,
         "a transaction id has 16 bytes, not 600000",
     ),
-    Hostile(
-        "an intent whose anchor key has 1.02 MB",
-        "No record of state had room for the open transaction.",
-        lambda stage: stage.range.apply(WriteIntent(_TXN, b"a" * 1_020_000, at(5), at(5))),
-        Ends.QUARANTINED,
-        "the anchor key of transaction",
-    ),
+    _anchored("1.0", 1_000_000),
+    _anchored("1.02", 1_020_000),
+    _anchored("1.048", 1_048_000),
     Hostile(
         "a version at the end of time",
         "Every feed that was created later began there, and was given nothing.",

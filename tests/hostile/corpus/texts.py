@@ -55,6 +55,16 @@ STATEMENTS: Final = (
         f"unordered, key_column='{'k' * 900_000}'",
     ),
     Options(
+        "key_column of 400 KB",
+        "As the one of 900 KB, but its control message of 800 KB still fits into one record.",
+        f"unordered, key_column='{'k' * 400_000}'",
+    ),
+    Options(
+        "a line of 400,000 colons",
+        "The search for a password to hide in the error began anew at each colon: more than an hour.",
+        ":" * 400_000,
+    ),
+    Options(
         "a certificate with a letter that is not ASCII",
         "Python's base 64 has another error for such a letter: ValueError without a name.",
         "format='avro', confluent_schema_registry='https://r?ca_cert=\u00e9'",

@@ -1,4 +1,4 @@
-"""Serves ``/metrics`` and ``/health`` of a Spark query on a bounded number of connections.
+"""Serves ``/metrics`` and ``/health`` of a Spark query, with bounds on connections and headers.
 
 ``/metrics`` is there for those who may ask only.
 """
@@ -11,6 +11,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
+from io import BytesIO
 from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import Any, Final
@@ -18,9 +19,17 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from tidegate.access.http_access import CONNECTION_S, HEALTH, MOST_CONNECTIONS, HttpAccess
+from tidegate.access.http_access import (
+    CONNECTION_S,
+    HEALTH,
+    MOST_CONNECTIONS,
+    MOST_HEADER_BYTES,
+    MOST_HEADERS,
+    HttpAccess,
+)
 
 _METRICS: Final = "/metrics"
+_LINE_END: Final = b"\r\n"
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -75,7 +84,39 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-class _Quiet(WSGIRequestHandler):
+class _Handler(WSGIRequestHandler):
+    """Reads a request within the bounds of a worker's server. The standard library's own are higher."""
+
+    raw_requestline: bytes
+
+    def parse_request(self) -> bool:
+        """Read the headers, and parse the request. Return whether it is to be answered."""
+        headers = None
+        if len(self.raw_requestline) <= MOST_HEADER_BYTES + len(_LINE_END):
+            headers = self._read_headers()
+        if headers is None:
+            self.requestline, self.request_version, self.command = "", "", ""  # what an error answer names
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            return False
+        self.rfile = BytesIO(headers)
+        return super().parse_request()
+
+    def _read_headers(self) -> bytes | None:
+        """Return the headers up to the empty line behind them, ``None`` if they are too many or too long.
+
+        A header that goes on in a further line is refused too, since no client writes one any more.
+        """
+        lines: list[bytes] = []
+        while True:
+            line = self.rfile.readline(MOST_HEADER_BYTES + len(_LINE_END) + 1)
+            if len(line) > MOST_HEADER_BYTES + len(_LINE_END) or line.startswith((b" ", b"\t")):
+                return None
+            lines.append(line)
+            if line in (_LINE_END, b"\n", b""):
+                return b"".join(lines)
+            if len(lines) > MOST_HEADERS:
+                return None
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
         """Write no line for a scrape."""
 
@@ -94,7 +135,7 @@ def serve_scrapes(
     """
     application = _guarded(make_wsgi_app(registry), access)
     kind = _Server6 if ":" in host else _Server
-    server = make_server(host, port, application, server_class=kind, handler_class=_Quiet)
+    server = make_server(host, port, application, server_class=kind, handler_class=_Handler)
     server.connection_s = connection_s
     if files is not None:
         server.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,10 @@ _FOR_STREAMS: Final = {
     "spark.sql.adaptive.enabled": "false",  # streams do not support it, and would log that
 }
 _LOOPBACK: Final = "127.0.0.1"
+#: The masters for which Spark makes the secret of ``spark.authenticate`` itself.
+_ONE_MACHINE: Final = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?")
+#: All users of a machine reach its loopback (docs/security.md#spark-on-one-machine).
+_CLOSED: Final = {"spark.authenticate": "true", "spark.ui.enabled": "false"}
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -134,9 +139,9 @@ def start_session(
 
     The connector comes from ``jars``, or Spark resolves its Maven coordinates, unless ``spark-submit`` was
     given it. With ``jars=None`` the session has none. Without ``master`` Spark runs where ``spark-submit``
-    says, or on this machine. Python workers run the Python of this process unless ``PYSPARK_PYTHON`` names
-    another. ``logins`` are properties of ``config`` that no command line may show. Raises ``SettingsError``
-    for a Java that Spark cannot use.
+    says, or on this machine, where it is closed to other users (`closed_to_others`). Python workers run the
+    Python of this process unless ``PYSPARK_PYTHON`` names another. ``logins`` are properties of ``config``
+    that no command line may show. Raises ``SettingsError`` for a Java that Spark cannot use.
     """
     if not submitted():
         require_java()
@@ -152,10 +157,29 @@ def start_session(
         builder = builder.config("spark.jars.packages", connector())
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config(map={**_FOR_STREAMS, **config})
-    if logins:
-        _start_java(builder)
-        builder = builder.config(map=dict(logins))
+    _start_java(builder)
+    builder = builder.config(map=dict(logins))
+    if not has_session():
+        builder = builder.config(map=closed_to_others(_known(builder)))
     return builder.getOrCreate()
+
+
+def closed_to_others(conf: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the properties that close a Spark with the properties ``conf`` to other users of the machine.
+
+    Those that somebody has set stay as they are. There are none for a cluster, whose secret an operator has
+    to make.
+    """
+    if _ONE_MACHINE.fullmatch(conf.get("spark.master", "")) is None:
+        return {}
+    return {name: value for name, value in _CLOSED.items() if name not in conf}
+
+
+def _known(builder: SparkSession.Builder) -> Mapping[str, str]:
+    """Return the properties of the session, with those that Spark's Java has from elsewhere, such as
+    ``spark-defaults.conf``.
+    """
+    return {**dict(SparkConf().getAll()), **builder._options}  # noqa: SLF001 - nothing else gives them
 
 
 def _start_java(builder: SparkSession.Builder) -> None:

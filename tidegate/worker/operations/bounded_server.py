@@ -11,10 +11,13 @@ from typing import Any
 from aiohttp import web
 
 from tidegate.access.bounded_listener import BoundedListener
-from tidegate.access.http_access import CONNECTION_S, MOST_CONNECTIONS
+from tidegate.access.http_access import (
+    CONNECTION_S,
+    MOST_CONNECTIONS,
+    MOST_HEADER_BYTES,
+    MOST_HEADERS,
+)
 
-_MOST_HEADERS = 64
-_MOST_HEADER_BYTES = 8_190
 _FULL_S = 0.1
 
 
@@ -32,9 +35,9 @@ class BoundedServer(web.Server):
         super().__init__(
             handler,
             access_log=None,
-            max_headers=_MOST_HEADERS,
-            max_line_size=_MOST_HEADER_BYTES,
-            max_field_size=_MOST_HEADER_BYTES,
+            max_headers=MOST_HEADERS,
+            max_line_size=MOST_HEADER_BYTES,
+            max_field_size=MOST_HEADER_BYTES,
             lingering_time=0,
         )
         self._connection_s = connection_s

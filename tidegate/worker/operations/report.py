@@ -309,6 +309,11 @@ class WorkerReport:
         return tuple(p for p in self.partitions if max(p.oldest_unacknowledged_ms, p.step_ms) > alarm_ms)
 
     @property
+    def long_steps(self) -> tuple[PartitionReport, ...]:
+        """The partitions with a step that has taken longer than the alarm allows."""
+        return tuple(p for p in self.partitions if p.step_ms > self.stall_alarm_ms)
+
+    @property
     def _settings(self) -> dict[str, Any]:
         """The settings that a reader of the report needs."""
         return {

@@ -120,6 +120,11 @@ class StatusServer:
 
         A quarantined range does not count: a probe restarts the worker, and that does not help the range.
         """
-        stuck = [partition.partition for partition in self._report().stuck]
-        body = {"healthy": not stuck, "stalled_partitions": stuck}
+        report = self._report()
+        stuck = [partition.partition for partition in report.stuck]
+        long_steps = [
+            {"partition": each.partition, "step_ms": each.step_ms, "records": each.step_of}
+            for each in report.long_steps
+        ]
+        body = {"healthy": not stuck, "stalled_partitions": stuck, "long_steps": long_steps}
         return web.json_response(body, status=503 if stuck else 200)

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from tests.unit.registry.certificates import Authority, Pair
-from tidegate.access.http_access import MOST_CONNECTIONS, HttpAccess
+from tidegate.access.http_access import MOST_CONNECTIONS, MOST_HEADER_BYTES, MOST_HEADERS, HttpAccess
 from tidegate.spark.platform.metrics_server import serve_scrapes
 
 HOST = "127.0.0.1"
@@ -84,6 +84,39 @@ def test_a_request_that_never_ends_is_ended() -> None:
             rest = b""
         assert b"tidegate_tries" not in rest
     assert ask(port)[0] == 200
+
+
+def _status(port: int, *lines: bytes) -> int:
+    """The status of the answer to a request of these lines; 0 where none comes."""
+    with socket.create_connection((HOST, port), timeout=10) as client:
+        client.sendall(b"".join(line + b"\r\n" for line in lines))
+        found = http.client.HTTPResponse(client)
+        try:
+            found.begin()
+        except (http.client.BadStatusLine, ConnectionResetError):
+            return 0
+        return found.status
+
+
+def test_headers_are_bounded_as_those_of_a_worker() -> None:
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST))
+    line, host = b"GET /metrics HTTP/1.1", b"Host: " + HOST.encode()
+    headers = [b"X-%d: y" % number for number in range(MOST_HEADERS - 1)]
+    assert _status(port, line, host, *headers, b"") == 200
+    assert _status(port, line, host, *headers, b"X-More: y", b"") == 431
+    longest = b"X: " + b"y" * (MOST_HEADER_BYTES - len(b"X: "))
+    assert _status(port, line, host, longest, b"") == 200
+    assert _status(port, line, host, longest + b"y", b"") == 431
+    assert _status(port, line, host, b"X: y", b"  " + longest, b"") == 431, "one header in two lines"
+    path = b"/metrics?" + b"y" * MOST_HEADER_BYTES
+    assert _status(port, b"GET " + path + b" HTTP/1.1", host, b"") == 431
+
+
+def test_a_client_that_sends_headers_without_an_end_is_refused_before_the_end() -> None:
+    """Else it could have a process keep 6 MB for each of its connections."""
+    port = serve_scrapes(registry(), HOST, 0, HttpAccess(HOST))
+    assert _status(port, b"GET /metrics HTTP/1.1", *([b"X: " + b"y" * 8_000] * (MOST_HEADERS + 1))) == 431
+    assert _status(port, b"GET /metrics HTTP/1.1", b"X: " + b"y" * 10_000) == 431
 
 
 def test_tls(tmp_path: Path) -> None:

@@ -84,6 +84,22 @@ def test_health_is_lost_when_rows_wait_for_longer_than_the_alarm(oldest_ms: int,
     serve(ask, report(oldest_ms))
 
 
+def test_health_names_the_offsets_of_a_step_that_takes_long() -> None:
+    slow = PartitionReport(3, "running", step_ms=1_001, step_of="offsets 5 to 9")
+    silent = PartitionReport(4, "running", oldest_unacknowledged_ms=1_001, step_ms=1_000, step_of="offset 7")
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        answer = await session.get("/health")
+        assert answer.status == 503
+        assert await answer.json() == {
+            "healthy": False,
+            "stalled_partitions": [3, 4],
+            "long_steps": [{"partition": 3, "step_ms": 1_001, "records": "offsets 5 to 9"}],
+        }
+
+    serve(ask, WorkerReport("app", None, "raftlog", 8, stall_alarm_ms=1_000, partitions=(slow, silent)))
+
+
 def test_status_is_the_report() -> None:
     async def ask(session: aiohttp.ClientSession) -> None:
         answer = await session.get("/status")

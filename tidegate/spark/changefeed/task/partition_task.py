@@ -47,6 +47,7 @@ from tidegate.spark.changefeed.row_producer import FeedRefused
 from tidegate.spark.changefeed.row_sinks import RowSinks, name_on_cluster
 from tidegate.spark.changefeed.task.answers import Answer, RoundAnswers
 from tidegate.spark.changefeed.task.log_records import LogEntryRecord
+from tidegate.spark.changefeed.task.long_steps import LONG_STEPS
 from tidegate.spark.changefeed.task.registry_ids import schema_ids
 from tidegate.spark.changefeed.task.round_state import RoundState
 from tidegate.spark.platform.task_clock import TaskClock
@@ -206,10 +207,17 @@ class PartitionTask:
         for some in self._caution.steps(Input.LOG, records):
             rest = some
             while True:
-                self._take(result := self._processor.step_some(rest))
+                result = self._step_some(rest)
                 rest = rest[result.taken :]
                 if not rest:
                     break
+
+    def _step_some(self, records: Sequence[LogRecord]) -> StepResult:
+        told = f"offsets {records[0].offset} to {records[-1].offset}" if records else "a range's backlog"
+        with LONG_STEPS.watched(self._partition, told):
+            result = self._processor.step_some(records)
+        self._take(result)
+        return result
 
     def _log_start(self) -> int:
         """Return the first offset that the partition has now."""
@@ -217,7 +225,7 @@ class PartitionTask:
 
     def _go_on(self) -> None:
         while self._processor.ready:
-            self._take(self._processor.step_some(()))
+            self._step_some(())
 
     def _take(self, result: StepResult) -> None:
         self.clock.lap("step")
