@@ -14,6 +14,7 @@
     │   ├── SpoolLost                rows that waited on disk for a sink: they are scanned for again
     │   ├── SpillLost                rows that waited on disk for a subscription: resume from its token
     │   ├── StreamInterrupted        a subscription's connection ended: resume from its token
+    │   ├── CallInterrupted          a call of a subscription was interrupted, as by Ctrl-C: the same
     │   ├── CredentialsExpired       the same, after a login with new credentials
     │   └── FellBehind               a reader was too slow for its server: resume, and read faster
     ├── FatalError                   end this process: the next one starts from what is durable
@@ -157,6 +158,13 @@ class StreamInterrupted(RetryError):
 
     code: ClassVar[str] = "interrupted"
     sqlstate: ClassVar[str] = "08006"
+
+
+class CallInterrupted(RetryError):
+    """A call was interrupted before its end, as by Ctrl-C; nothing more is given, and a token resumes it."""
+
+    code: ClassVar[str] = "call_interrupted"
+    sqlstate: ClassVar[str] = "57014"
 
 
 class CredentialsExpired(RetryError):

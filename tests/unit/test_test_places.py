@@ -32,7 +32,7 @@ SUBJECTS: Final = {
         serve/kept_rows serve/shared/memory_of_streams serve/shared/long_statements
     """,
     "random histories of topics, and consumers that crash anywhere": """
-        client/subscribe/state/subscriptions_over_a_key_table
+        client/subscribe/interrupted_calls client/subscribe/state/subscriptions_over_a_key_table
         subscribe/consistency subscribe/gate/gate_histories subscribe/hostile_topics
     """,
     "the whole site, as `make docs` builds it": "docsite/site",

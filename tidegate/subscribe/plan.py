@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.hlc import Timestamp
-from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.outputs.dialect import Dialect, read_dialect
 from tidegate.subscribe.outputs.shape import OutputShape, shape_of
 from tidegate.subscribe.query.selection import Selection
 from tidegate.subscribe.statement.bound_time import bound_time
@@ -64,14 +64,17 @@ def plan_subscribe(
     statement: SubscribeStatement,
     relations: Relations,
     now_ns: int,
-    dialect: Dialect = Dialect.TIDEGATE,
+    dialect: Dialect | str = Dialect.TIDEGATE,
     switches: SubscribeSwitches = ALL_ON,
 ) -> SubscribePlan:
     """Plan a statement; ``now_ns`` is the wall clock in Unix nanoseconds, for times before now.
 
+    ``dialect`` may be its name; any other text raises ``SettingsError``.
+
     Raises ``SubscribeStatementError`` for tables, columns and functions that do not exist, for bounds that
     are no timestamps or cross each other, and for an output that is switched off.
     """
+    dialect = read_dialect(dialect)
     switches.require(statement.output)
     subject = statement.subject
     source = statement.source

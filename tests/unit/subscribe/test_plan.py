@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tidegate.changefeed.definition.feed import TableName
-from tidegate.errors import HistoryLost, SubscribeStatementError
+from tidegate.errors import HistoryLost, SettingsError, SubscribeStatementError
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.outputs.dialect import Dialect
@@ -111,6 +111,14 @@ def test_a_timestamp_that_is_lost_is_told_as_the_dialect_has_it(
     statement = parse_subscribe(f"SUBSCRIBE t AS OF {as_of}")
     with pytest.raises(HistoryLost, match=re.escape(shown)):
         HISTORY.choose_as_of(plan_subscribe(statement, RELATIONS, now_ns=0, dialect=dialect))
+
+
+def test_a_dialect_is_known_by_its_name_alone() -> None:
+    statement = parse_subscribe("SUBSCRIBE t")
+    for dialect in Dialect:
+        assert plan_subscribe(statement, RELATIONS, 0, dialect.value).dialect is dialect
+    with pytest.raises(SettingsError, match=r"no dialect 'Materialise'; there are tidegate, materialize"):
+        plan_subscribe(statement, RELATIONS, 0, "Materialise")
 
 
 def test_a_statement_without_as_of_begins_at_the_present() -> None:

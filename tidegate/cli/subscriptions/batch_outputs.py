@@ -92,7 +92,10 @@ class CsvOutput:
 
 
 class TableOutput:
-    """The table as it is at the frontier, on a terminal. The subscription has to be WITH (PROGRESS)."""
+    """The table as it is at the frontier, on a terminal. The subscription has to be WITH (PROGRESS).
+
+    Without a snapshot it has the rows that came since the subscription began.
+    """
 
     def __init__(self, subscription: LiveSubscription) -> None:
         shape = subscription.plan.shape
@@ -100,7 +103,7 @@ class TableOutput:
         self._subscription = subscription
         self._state = ConsumerState(subscription.header)
         self._widths = key_width, value_width
-        self._contents = TableContents(*self._widths)
+        self._contents = TableContents(*self._widths, with_debts=not subscription.plan.snapshot)
         self._columns = _shown_columns(self._state.names, key_width, value_width)
         for row in subscription.opening:
             self._state.push(row)
@@ -118,9 +121,13 @@ class TableOutput:
                 self.idle()
 
     def take(self, batch: DeliveredBatch) -> None:
-        """See ``BatchOutput``. A new snapshot behind lost history begins with no rows."""
-        if batch.loss is not None and (batch.is_snapshot or batch.is_partial):
-            self._contents = TableContents(*self._widths)
+        """See ``BatchOutput``. A new snapshot behind lost history begins with no rows; behind changes that
+        were skipped, rows may go that never came."""
+        if batch.loss is not None:
+            if batch.is_snapshot or batch.is_partial:
+                self._contents = TableContents(*self._widths)
+            else:
+                self._contents.with_debts = True
         for row in batch.rows:
             released = self._state.push(row)
             if released is not None:

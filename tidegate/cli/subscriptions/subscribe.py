@@ -21,6 +21,7 @@ from tidegate.cli.subscriptions.batch_outputs import (
 from tidegate.cli.subscriptions.spill_options import spill_options
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe import HistoryPolicy, LiveSubscription, SpillSettings, subscribe
+from tidegate.errors import InputError
 from tidegate.subscribe import Dialect, parse_subscribe
 
 _JSON, _CSV, _TABLE = "json", "csv", "table"
@@ -36,7 +37,7 @@ _IDLE_S: Final = 0.25
     type=click.Choice([_TABLE, _JSON, _CSV]),
     help="How rows are shown. [default: table on a terminal, else json]",
 )
-@click.option("--token", default="", help="Go on behind the batch that had this token.")
+@click.option("--token", default="", help="Go on behind the batch that had this token; not with a table.")
 @click.option(
     "--key-table",
     type=click.Path(file_okay=False, path_type=Path),
@@ -93,10 +94,15 @@ def subscribe_command(
 
     Example: tidegate subscribe "SUBSCRIBE flights ENVELOPE UPSERT (KEY (id))"
 
-    Ctrl-C ends the command. It then prints the token with which a later run goes on.
+    Ctrl-C ends the command. It then prints the token of its last batch, with which a later run goes on.
     """
     form = form or (_TABLE if sys.stdout.isatty() and command is None else _JSON)
     shows_table = form == _TABLE and command is None
+    if shows_table and token:
+        raise InputError(
+            "A table is shown whole, so it begins with a snapshot, and --token leaves that out. Nothing was "
+            "read or changed. Add --format json to go on behind the token, or leave --token out."
+        )
     parsed = parse_subscribe(statement)
     if shows_table:
         parsed = replace(parsed, progress=True)  # what folds rows into a table needs it
@@ -106,14 +112,14 @@ def subscribe_command(
         app_id=app_id,
         topic_prefix=topic_prefix,
         feed=feed,
-        token="" if shows_table else token,  # a table is shown whole
+        token=token,
         dialect=Dialect(dialect),
         key_table=key_table,
         spill=spill,
         on_history_lost=on_history_lost,
         snapshot_chunks=snapshot_chunks,
     ) as subscription:
-        _deliver(subscription, _output(subscription, form, command), batches, token)
+        _deliver(subscription, _output(subscription, form, command), batches)
 
 
 def _output(subscription: LiveSubscription, form: str, command: str | None) -> BatchOutput:
@@ -124,12 +130,10 @@ def _output(subscription: LiveSubscription, form: str, command: str | None) -> B
     return CsvOutput(subscription) if form == _CSV else JsonOutput(subscription)
 
 
-def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int | None, token: str) -> None:
-    """Deliver batches until the subscription ends, or ``batches`` of them. Then print the last token.
-
-    ``token`` is the one that the subscription began with.
-    """
-    left = batches
+def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int | None) -> None:
+    """Deliver batches until the subscription ends, or ``batches`` of them. Then print the token of the last
+    one, if it had one."""
+    left, token = batches, ""
     try:
         with output.shown():
             while left != 0 and not subscription.ended:

@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
+from tidegate.subscribe.updates.first_error import FirstError
+
 READ_AHEAD: Final = 2
 #: The time for which the thread waits at a time: closing takes as long.
 _POLL_S: Final = 0.2
@@ -40,7 +42,7 @@ class BatchSource(Protocol[_Readable]):
 class _End(NamedTuple):
     """The end of a stream: no batch follows. ``error`` is why, or ``None`` where all was read."""
 
-    error: Exception | None
+    error: BaseException | None
 
 
 async def in_thread(call: Callable[..., _Answer], *arguments: Any) -> _Answer:
@@ -73,6 +75,7 @@ class BatchStream(Generic[BatchT]):
         self._waiting: asyncio.Queue[BatchT | _End] = asyncio.Queue()
         self._places = threading.Semaphore(ahead)
         self._stopped = threading.Event()
+        self._failed = FirstError()
         # A process that ends without closing its subscriptions does not wait for Kafka.
         self._thread = threading.Thread(target=self._read, name="subscription", daemon=True)
         self._thread.start()
@@ -82,6 +85,7 @@ class BatchStream(Generic[BatchT]):
 
     async def __anext__(self) -> BatchT:
         """Return the next batch, as soon as there is one. Raises what the source raises."""
+        self._failed.require_none()
         found = await self._waiting.get()
         if not isinstance(found, _End):
             self._places.release()
@@ -90,6 +94,10 @@ class BatchStream(Generic[BatchT]):
         if found.error is not None:
             raise found.error
         raise StopAsyncIteration
+
+    def fail(self, error: BaseException) -> None:
+        """Have each later call raise: a batch that was given counts as not delivered, for this reason."""
+        self._failed.keep(error)
 
     def stop(self) -> None:
         """End the thread, and wait until it has. The source is not closed."""
@@ -107,11 +115,11 @@ class BatchStream(Generic[BatchT]):
         await self.aclose()
 
     def _read(self) -> None:
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             while (batch := self._next()) is not None:
                 self._tell(batch)
-        except Exception as raised:
+        except BaseException as raised:  # of any kind: whoever waits would wait for ever
             error = raised
         self._tell(_End(error))
 

@@ -86,6 +86,11 @@ class FeedGate:
         return self._reader.positions
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether ``read`` waits, or was interrupted while it waited and had taken nothing."""
+        return self._reader.is_waiting
+
+    @property
     def paused(self) -> tuple[FeedPartition, ...]:
         """The partitions that are not read at the moment."""
         return tuple(sorted(self._reader.paused))

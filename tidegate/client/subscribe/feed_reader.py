@@ -69,6 +69,8 @@ class FeedReader:
         self._watch = ClusterWatch(_LOGGER)
         #: The offsets at which reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
+        #: Whether a poll waits for records, or was interrupted there: nothing that came is counted yet.
+        self.is_waiting = False
         self._paused: frozenset[FeedPartition] = frozenset()
         self._lows: Mapping[FeedPartition, int] = {}
         self._lows_at = 0.0
@@ -88,21 +90,37 @@ class FeedReader:
                 "logger": self._watch,
             },
         )
+        self._assign()
+
+    def _assign(self) -> None:
         self._consumer.assign(
-            [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
+            [confluent_kafka.TopicPartition(*place, offset) for place, offset in self.positions.items()]
         )
 
     def poll(self, timeout_s: float) -> list[PartitionRecords]:
         """Return what has come, as soon as anything has; nothing after ``timeout_s``.
 
         Raises ``HistoryLost``, ``ObjectDropped``, and ``InputError`` where Kafka refuses.
+
+        A call may be interrupted while it waits: the next one reads again from ``positions``, because the
+        client may have given records, or an error, to the call that was interrupted.
         """
+        if self.is_waiting:
+            self._read_again()
+        self.is_waiting = True
         messages = self._consumer.consume(1, timeout=timeout_s)
+        self.is_waiting = False
         self._note_lows()
         with collector_slowed():
             if messages:
                 messages += self._consumer.consume(_POLLED_RECORDS, timeout=0)
             return self._read(messages)
+
+    def _read_again(self) -> None:
+        """Have the client begin again at ``positions``. ``pause`` pauses anew what has to be paused."""
+        self._consumer.resume([confluent_kafka.TopicPartition(*place) for place in self.positions])
+        self._paused = frozenset()
+        self._assign()
 
     def _note_lows(self) -> None:
         if time.monotonic() < self._lows_at:

@@ -44,5 +44,8 @@ class KafkaSubscription(OpenSubscription[ReadBatchT]):
         if batch.token is not None:
             self._reading.settle(batch.token.frontier)
 
+    def _only_waited(self) -> bool:
+        return self._reading.is_waiting
+
     def _close(self) -> None:
         self._reading.close()

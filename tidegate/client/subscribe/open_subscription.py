@@ -8,6 +8,9 @@ A batch is delivered in three steps, whoever does them:
 
 ``deliver`` does steps 2 and 3 after the callback. A process that ends between 1 and 2 gets the batch again,
 one that ends after 2 does not.
+
+A call of ``next`` that is interrupted gives no batch. It may have read rows, and the subscription is of no
+use then: each later call raises ``CallInterrupted``. Where it had only waited, the next call goes on.
 """
 
 from __future__ import annotations
@@ -67,6 +70,10 @@ class OpenSubscription(ABC, Generic[BatchT]):
     def _next(self, timeout_s: float | None) -> BatchT | None:
         """See ``next``."""
 
+    def _only_waited(self) -> bool:
+        """Whether the last call of ``_next`` was interrupted while it waited, and had taken nothing."""
+        return False
+
     @abstractmethod
     def _close(self) -> None:
         """Let everything go. Nobody is in ``_next`` any more."""
@@ -76,8 +83,11 @@ class OpenSubscription(ABC, Generic[BatchT]):
 
         A batch may have no rows. Raises what `RowGate` and `Subscription` raise, ``HistoryLost`` where
         retention has overtaken the subscription, ``ObjectDropped`` for a topic that was deleted; each later
-        call raises the same.
+        call raises the same. Raises ``CallInterrupted`` after a call that was interrupted, unless that had
+        only waited.
         """
+        if self._only_waited():
+            self._first_error.forgive()
         with self._first_error:
             return self._next(timeout_s)
 
@@ -107,17 +117,21 @@ class OpenSubscription(ABC, Generic[BatchT]):
 
         Of a snapshot in chunks ``on_snapshot`` gets each chunk, if the checkpoint is still held before it.
         Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
-        ``checkpoint``, and the batch is settled. If a callback raises an error, delivery ends with it, and
-        the batch counts as not delivered. Raises as ``next``, and ``Fenced`` if another process has acquired
-        the checkpoint.
+        ``checkpoint``, and the batch is settled. If a callback raises an error or is interrupted, delivery
+        ends with it, and the batch counts as not delivered: each later call raises, for it would go on behind
+        the batch. Raises as ``next``, and ``Fenced`` if another process has acquired the checkpoint.
         """
         for batch in self:
-            if checkpoint is not None and batch.is_partial:
-                checkpoint.require_held()
-            (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
-            if checkpoint is not None and batch.token is not None:
-                checkpoint.commit(str(batch.token))
-            self.settle(batch)
+            try:
+                if checkpoint is not None and batch.is_partial:
+                    checkpoint.require_held()
+                (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
+                if checkpoint is not None and batch.token is not None:
+                    checkpoint.commit(str(batch.token))
+                self.settle(batch)
+            except BaseException as error:
+                self._first_error.keep(error)
+                raise
 
     async def deliver_async(
         self,
@@ -127,12 +141,16 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Do what ``deliver`` does, with callbacks that are awaited. ``checkpoint`` is asked in a thread."""
         async for batch in self:
-            if checkpoint is not None and batch.is_partial:
-                await in_thread(checkpoint.require_held)
-            await (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
-            if checkpoint is not None and batch.token is not None:
-                await in_thread(checkpoint.commit, str(batch.token))
-            self.settle(batch)
+            try:
+                if checkpoint is not None and batch.is_partial:
+                    await in_thread(checkpoint.require_held)
+                await (on_snapshot if batch.is_snapshot or batch.is_partial else on_update)(batch)
+                if checkpoint is not None and batch.token is not None:
+                    await in_thread(checkpoint.commit, str(batch.token))
+                self.settle(batch)
+            except BaseException as error:
+                self.stream().fail(error)
+                raise
 
     def close(self) -> None:
         """End the subscription. A thread of ``async for`` that reads is waited for, 0.2 s at most."""

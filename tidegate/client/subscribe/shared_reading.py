@@ -167,6 +167,11 @@ class SharedReading:
         """The timestamp as of which the statements began, or went on behind a loss."""
         return self._start.as_of
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether ``next`` waits, or was interrupted while it waited and had taken nothing."""
+        return self._gate.is_waiting
+
     def next(self, timeout_s: float | None = None) -> JointBatch[SubscriptionBatch] | None:
         """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
 

@@ -20,7 +20,7 @@ from tidegate.client.subscribe.live_joint_subscription import LiveJointSubscript
 from tidegate.client.subscribe.live_subscription import LiveSubscription
 from tidegate.client.subscribe.shared_reading import PlannedTable
 from tidegate.client.subscribe.spill_files import SpillSettings
-from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.outputs.dialect import Dialect, read_dialect
 from tidegate.subscribe.plan import plan_subscribe
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
@@ -37,7 +37,7 @@ def subscribe(
     topic_prefix: str = "",
     feed: str = "",
     token: str = "",
-    dialect: Dialect = Dialect.TIDEGATE,
+    dialect: Dialect | str = Dialect.TIDEGATE,
     key_table: Path | None = None,
     track_keys: bool = False,
     switches: SubscribeSwitches = ALL_ON,
@@ -54,7 +54,7 @@ def subscribe(
         topic_prefix: the prefix of the log topic, which has the tables' columns.
         feed: the id of the feed to read, where several have the table.
         token: the text of a stored token: the subscription goes on behind its batch.
-        dialect: whose habits the output follows.
+        dialect: whose habits the output follows: ``tidegate`` or ``materialize``.
         key_table: a directory for the rows by key, where records do not tell the row before; by default they
             are in memory, and a resume is refused.
         track_keys: whether a key_violation lasts until the key has one row or none.
@@ -67,11 +67,11 @@ def subscribe(
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
     `LiveSubscription` do.
     """
+    dialect, policy = read_dialect(dialect), history_policy(on_history_lost)
     parsed = parse_subscribe(statement) if isinstance(statement, str) else statement
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     table = catalog.table(parsed, feed_id(feed) if feed else None)
     plan = plan_subscribe(parsed, Relations([table.relation]), time.time_ns(), dialect, switches)
-    policy = history_policy(on_history_lost)
     return LiveSubscription(
         table,
         plan,
@@ -92,7 +92,7 @@ def subscribe_together(
     topic_prefix: str = "",
     feeds: Mapping[str, str] | None = None,
     token: str = "",
-    dialect: Dialect = Dialect.TIDEGATE,
+    dialect: Dialect | str = Dialect.TIDEGATE,
     key_tables: Path | None = None,
     switches: SubscribeSwitches = ALL_ON,
     on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
@@ -112,6 +112,7 @@ def subscribe_together(
 
     Raises as `subscribe` does, and ``InputError`` for statements that cannot be read together.
     """
+    dialect, policy = read_dialect(dialect), history_policy(on_history_lost)
     catalog = FeedCatalog(connection or KafkaConnection(), app_id, topic_prefix)
     now_ns = time.time_ns()  # one for all: times before now are the same in each statement
     members: dict[str, PlannedTable] = {}
@@ -123,4 +124,4 @@ def subscribe_together(
         needs_rows = needs_key_rows(plan, tells_before=table.tells_before)
         directory = key_tables / quote(name, safe="") if key_tables is not None and needs_rows else None
         members[name] = PlannedTable(table, plan, directory, in_chunks=snapshot_chunks)
-    return LiveJointSubscription(members, token, on_history_lost=history_policy(on_history_lost), spill=spill)
+    return LiveJointSubscription(members, token, on_history_lost=policy, spill=spill)

@@ -218,8 +218,8 @@ class CommandRun:
                     "0A000",
                     "try again",
                 )
-            if isinstance(command, CopyOut):
-                await self._stream.write(self._head(command, portal.cursor))
+        if isinstance(command, CopyOut):  # each time: CopyDone has to follow on a CopyOutResponse
+            await self._stream.write(self._head(command, portal.cursor))
         if isinstance(command, CopyOut) or not max_rows:
             portal.given = await self._to_the_end(command, portal.cursor, portal.given)
             return

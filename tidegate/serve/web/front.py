@@ -178,7 +178,7 @@ class WebFront:
         return Response(body, status, _HEADERS, "application/json")
 
     async def _tables(self, _: Request) -> Response:
-        """Answer with the tables that can be subscribed to; with 503 while nothing is known of them."""
+        """Answer with the tables that can be subscribed to; with 503 where they cannot be looked up."""
         try:
             relations = await self._subscriptions.relations()
         except TidegateError as error:  # such as Kafka that is away

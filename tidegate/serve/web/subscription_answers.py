@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -34,7 +35,9 @@ from tidegate.serve.web.batch_messages import (
     error_bytes,
     header_message,
 )
+from tidegate.subscribe.client.resume_token import parse_token
 from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.statement.bound_time import bound_time
 from tidegate.subscribe.statement.statement import SubscribeStatement
 
 #: Seconds between two pings of server-sent events: proxies end connections that are silent for a minute.
@@ -49,6 +52,9 @@ _ABNORMAL_CLOSURE: Final = 1006
 _INTERNAL_ERROR: Final = 1011
 _POLICY_VIOLATION: Final = 1008
 
+#: The id of the last event where the last batch had no token: it says that all was given.
+_ALL_GIVEN: Final = "end"
+
 #: Sends a message, and the token that holds after it.
 SendMessage = Callable[[bytes, str], Awaitable[None]]
 
@@ -60,6 +66,22 @@ class SubscriptionRequest:
     statement: SubscribeStatement
     token: str
     dialect: Dialect
+
+    def has_all(self) -> bool:
+        """Whether the client has everything below UP TO: its token is there or beyond.
+
+        Raises ``TokenRefused`` for a text that is no token.
+        """
+        up_to = self.statement.up_to
+        if up_to is None or not self.token:
+            return False
+        if self.token == _ALL_GIVEN:
+            return True
+        return parse_token(self.token).frontier >= bound_time(up_to, time.time_ns())
+
+
+class _AllGivenError(Exception):
+    """An ``EventSource`` asks again behind the end of its subscription."""
 
 
 async def read_request(
@@ -96,15 +118,17 @@ class SubscriptionAnswers:
         """Answer ``GET /subscribe``: with NDJSON, or with server-sent events for those that accept them."""
         if request.method == "HEAD":
             return Response(headers=_NO_STORE, media_type=_NDJSON)
-        opening = self._opened(request.query_params, request.headers)
+        events = _SSE in request.headers.get("accept", "") or request.query_params.get("format") == "sse"
+        opening = self._opened(request.query_params, request.headers, events=events)
         try:
             opened = await self._unless(opening, _gone(request.receive))
+        except _AllGivenError:  # an EventSource asks again behind every other answer with the status 2xx
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers=_NO_STORE)
         except Exception as error:
             return Response(error_bytes(error), _status(error), _NO_STORE, _JSON)
         if opened is None:
             return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE, headers=_NO_STORE)
         asked, stream = opened
-        events = _SSE in request.headers.get("accept", "") or request.query_params.get("format") == "sse"
         return _StreamedAnswer(self, asked, stream, events=events)
 
     async def websocket(self, socket: WebSocket) -> None:
@@ -155,9 +179,11 @@ class SubscriptionAnswers:
             await send(_PING)
 
     async def _opened(
-        self, parameters: QueryParams, headers: Headers
+        self, parameters: QueryParams, headers: Headers, *, events: bool = False
     ) -> tuple[SubscriptionRequest, SubscriptionStream]:
         asked = await read_request(parameters, headers, self._subscriptions)
+        if events and asked.has_all():
+            raise _AllGivenError
         stream = await self._subscriptions.open(asked.statement, token=asked.token, dialect=asked.dialect)
         return asked, stream
 
@@ -205,16 +231,17 @@ class SubscriptionAnswers:
 
         The last one says how it ended: an exception of any kind, also while a batch is encoded, is an error.
         """
+        last = asked.token
         try:
             columns = StreamColumns(stream.header, stream.types)
             yield header_message(columns, asked.statement, resumed=bool(asked.token)), ""
             while (batch := await stream.next()) is not None:
-                for message in batch_messages(batch, self._encoded):
-                    yield message
+                for message, last in batch_messages(batch, self._encoded):
+                    yield message, last
         except Exception as error:
             yield error_bytes(error), ""
         else:
-            yield END, ""
+            yield END, "" if last else _ALL_GIVEN
 
 
 class _StreamedAnswer(Response):
@@ -258,7 +285,8 @@ class _StreamedAnswer(Response):
 def event(message: bytes, token: str) -> bytes:
     """Return a message as a server-sent event. Its id is the token that ``Last-Event-ID`` brings back.
 
-    The messages with a token close a batch, so nobody resumes amid one.
+    The messages with a token close a batch, so nobody resumes amid one. The end of a subscription whose
+    last batch had none has an id of its own: an ``EventSource`` asks again behind it too.
     """
     return b"id: %s\ndata: %s\n\n" % (token.encode(), message) if token else b"data: %s\n\n" % message
 

@@ -37,15 +37,21 @@ class TableContents:
 
     With ``key_width`` 0 rows have diffs. Otherwise they have the form of an envelope: ``key_width`` of their
     values are the key, and the last ``value_width`` of them are what the key holds after the change.
+
+    Attributes:
+        with_debts: whether rows may be retracted that never came, because the table lacks rows: those before
+            a subscription without a snapshot, and those that were skipped where history was lost. Such a row
+            is counted below zero, and not shown.
+        unknown_keys: keys that were violated, by their identities.
     """
 
-    __slots__ = ("_counts", "_key_width", "_value_width", "unknown_keys")
+    __slots__ = ("_counts", "_key_width", "_value_width", "unknown_keys", "with_debts")
 
-    def __init__(self, key_width: int = 0, value_width: int = 0) -> None:
+    def __init__(self, key_width: int = 0, value_width: int = 0, *, with_debts: bool = False) -> None:
+        self.with_debts = with_debts
         self._key_width = key_width
         self._value_width = value_width
         self._counts: dict[Hashable, tuple[RowValues, int]] = {}
-        #: Keys that were violated, by their identities.
         self.unknown_keys: dict[Hashable, RowValues] = {}
 
     def restore(self, rows: Iterable[RowValues]) -> None:
@@ -55,7 +61,8 @@ class TableContents:
             self._counts[identity] = (row, self._counts.get(identity, _NO_ROW)[1] + 1)
 
     def fold(self, batch: ReleasedBatch) -> None:
-        """Apply a batch. Raises ``ProtocolError`` for rows that leave fewer than none."""
+        """Apply a batch. Raises ``ProtocolError`` for rows that leave fewer than none, unless there may be
+        debts."""
         for time, group in groupby(batch.rows, lambda row: row.time):
             self._take(time, group)
 
@@ -79,7 +86,7 @@ class TableContents:
 
     def rows(self) -> list[RowValues]:
         """Return all rows in the order of their values, each as often as it is there."""
-        rows = [row for row, count in self._counts.values() for _ in range(count)]
+        rows = [row for row, count in self._counts.values() for _ in range(count)]  # none below zero
         return sorted(rows, key=values_key)
 
     def _take(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
@@ -97,7 +104,7 @@ class TableContents:
                 self._count(identity, row)
         after = {identity: self._counts.get(identity, _NO_ROW) for identity in before}
         wrong = next((row for row, count in after.values() if count < 0), None)
-        if wrong is not None:
+        if wrong is not None and not self.with_debts:
             raise ProtocolError(f"at {time} a row is retracted that was not there: {wrong!r:.200}")
         return after != before
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from tidegate.errors import SettingsError
+
 
 class Dialect(enum.Enum):
     """The value names it in keyword arguments and on the command line.
@@ -19,3 +21,12 @@ class Dialect(enum.Enum):
 
     TIDEGATE = "tidegate"
     MATERIALIZE = "materialize"
+
+
+def read_dialect(name: Dialect | str) -> Dialect:
+    """Return the dialect of a name. Raises ``SettingsError`` for any other name."""
+    try:
+        return Dialect(name)
+    except ValueError:
+        known = ", ".join(each.value for each in Dialect)
+        raise SettingsError(f"There is no dialect {name!r:.60}; there are {known}.") from None

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Final
 
 from tidegate.errors import FellBehind, ResultTooLarge
-from tidegate.subscribe.outputs.dialect import Dialect
+from tidegate.subscribe.outputs.dialect import Dialect, read_dialect
 
 BACKLOG_BYTES: Final = 128 * 1024 * 1024
 RESULT_BYTES: Final = 1_000_000_000
@@ -25,9 +25,9 @@ class ReaderBacklog:
     __slots__ = ("_backlog_bytes", "_dialect", "_result_bytes", "_sizes", "waiting_bytes")
 
     def __init__(
-        self, dialect: Dialect, backlog_bytes: int = BACKLOG_BYTES, result_bytes: int = RESULT_BYTES
+        self, dialect: Dialect | str, backlog_bytes: int = BACKLOG_BYTES, result_bytes: int = RESULT_BYTES
     ) -> None:
-        self._dialect = dialect
+        self._dialect = read_dialect(dialect)
         self._backlog_bytes = backlog_bytes
         self._result_bytes = result_bytes
         self._sizes: deque[int] = deque()

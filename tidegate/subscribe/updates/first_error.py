@@ -1,23 +1,57 @@
-"""The first error of a stage, which each later call raises again: the stage lacks rows since then."""
+"""The first error of a stage, which each later call raises again: the stage lacks rows since then.
+
+A call may also be interrupted between any two of its steps: by Ctrl-C, which is no error of the stage. That a
+call is under way is noted before its first step, and that it came to its end behind its last one. So the next
+call knows of an interrupt wherever that came, also between two lines of this file, and raises
+``CallInterrupted``.
+"""
 
 from __future__ import annotations
+
+from tidegate.errors import CallInterrupted
 
 
 class FirstError:
     """Guards the calls of a stage: after an error in one of them each later one raises the same error.
 
-    Example: ``with self._first_error: ...`` around the body of each call.
+    After a call that was interrupted each later one raises ``CallInterrupted``.
+
+    Example: ``with self._first_error: ...`` around the body of each call. One thread at a time may call.
     """
 
-    __slots__ = ("_error",)
+    __slots__ = ("_error", "_under_way")
 
     def __init__(self) -> None:
         self._error: Exception | None = None
+        self._under_way = False
 
     def __enter__(self) -> None:
+        self.require_none()
+        self._under_way = True
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:  # nothing is called from here to the return: no interrupt comes in between
+            self._under_way = False
+        else:
+            self.keep(error)
+
+    def require_none(self) -> None:
+        """Raise the error of an earlier call, if there is one."""
+        if self._error is None and self._under_way:
+            self._error = CallInterrupted(
+                "An earlier call was interrupted before its end, by Ctrl-C or by a cancellation, and rows "
+                "that it had read may be in no batch. Nothing more is given. Close this, and begin again "
+                "from the last token that you stored"
+            )
         if self._error is not None:
             raise self._error
 
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+    def keep(self, error: BaseException) -> None:
+        """Have each later call raise an error; ``CallInterrupted`` for what is no ``Exception``."""
+        self._under_way = True
         if isinstance(error, Exception):
             self._error = error
+
+    def forgive(self) -> None:
+        """Forget an interrupt. The caller knows that the call had taken nothing when it came."""
+        self._under_way = False

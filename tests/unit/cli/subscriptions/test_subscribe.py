@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -22,6 +23,10 @@ from stack.kafka import KafkaBroker
 from tests.unit.cli.running import NOBODY, run
 from tests.unit.client.subscribe.hand_feed import HandFeed, next_of, opened
 from tidegate.cli.subscriptions import batch_outputs
+from tidegate.client.subscribe import HistoryLoss, HistoryPolicy, LiveSubscription
+from tidegate.errors import HistoryLost
+from tidegate.hlc import Timestamp
+from tidegate.subscribe.updates.frontier import Frontier
 
 _TOKEN = re.compile(r"--token (\S+)")
 
@@ -118,6 +123,59 @@ def test_a_table_stays_with_its_last_batch_however_soon_that_comes(
             output.take(next_of(subscription))
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["1", "10", "a"] in shown
+
+
+@pytest.mark.broker
+def test_a_table_without_a_snapshot_shows_what_came_since(feed: HandFeed) -> None:
+    feed.write(0, 8, 1, {"id": 1, "balance": 11, "note": "new"}, {"id": 1, "balance": 10, "note": "a"})
+    feed.write(1, 8, 2, None, {"id": 2, "balance": 20, "note": None})
+    feed.mark(9)
+    statement = "SUBSCRIBE accounts WITH (SNAPSHOT = false) AS OF 7"
+    result = subscribed(feed, statement, "--format", "table", "--batches", "1")
+    assert result.exit_code == 0, result.output
+    shown = [line.split() for line in result.stdout.splitlines()]
+    assert ["1", "11", "new"] in shown
+    assert ["1", "10", "a"] not in shown
+    assert ["2", "20"] not in shown
+
+
+@pytest.mark.broker
+def test_a_table_goes_on_behind_changes_that_were_skipped(feed: HandFeed) -> None:
+    before = {"id": 1, "balance": 11, "note": "a"}
+    with opened(feed, "SUBSCRIBE accounts WITH (PROGRESS)") as subscription:
+        output = batch_outputs.TableOutput(subscription)
+        output.take(next_of(subscription))
+        feed.write(0, 8, 1, None, before)  # the row at 11 came among what was skipped
+        feed.mark(9)
+        batch = next_of(subscription)
+        lost = HistoryLost("records are deleted", feed.topic, 0, 1)
+        loss = HistoryLoss(HistoryPolicy.SKIP, Frontier(Timestamp(7, 1)), Timestamp(7, 5), lost)
+        output.take(replace(batch, loss=loss))
+        assert output._contents.rows() == [(1, 10, "a"), (2, 20, None)]
+
+
+def test_a_table_takes_no_token_and_touches_nothing(tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    token = ("--format", "table", "--token", "abc", "--key-table", str(rows))
+    result = run("subscribe", "SUBSCRIBE flights", *token, *NOBODY)
+    assert (result.exit_code, "Add --format json" in result.stderr) == (1, True)
+    assert "To go on" not in result.stderr
+    assert not rows.exists()
+
+
+@pytest.mark.broker
+def test_a_command_that_ends_before_its_first_batch_prints_no_token(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = _TOKEN.search(subscribed(feed, "SUBSCRIBE accounts", "--batches", "1").stderr)
+    assert token is not None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LiveSubscription, "next", interrupted)
+    result = subscribed(feed, "SUBSCRIBE accounts", "--token", token[1])
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 @pytest.mark.broker

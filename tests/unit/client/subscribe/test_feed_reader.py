@@ -76,6 +76,24 @@ def test_the_first_offsets_are_known_at_once_while_another_thread_reads(
     assert place == _place(feed)
 
 
+def test_a_poll_that_was_interrupted_is_made_up_for_and_leaves_nothing_paused(
+    feed: HandFeed, reader: FeedReader
+) -> None:
+    class Interrupted:
+        def consume(self, *_: object, timeout: float) -> None:
+            raise KeyboardInterrupt
+
+    reader.pause([_place(feed)])
+    client = reader._consumer
+    reader._consumer = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        reader.poll(0.1)
+    reader._consumer = client
+    assert reader.is_waiting
+    _read_all(feed, reader)
+    assert (reader.is_waiting, reader.paused) == (False, frozenset())
+
+
 def test_records_that_are_deleted_raise_the_first_offset(
     feed: HandFeed, reader: FeedReader, admin: AdminClient
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client.subscribe.gated_source import GatedSubscription, NumberedBatch
 from tidegate.client.subscribe.state.checkpoint import fenced
-from tidegate.errors import Fenced, HistoryLost
+from tidegate.errors import CallInterrupted, Fenced, HistoryLost
 
 
 class Stored:
@@ -112,6 +112,43 @@ def test_a_callback_that_raises_stores_no_token_and_settles_nothing() -> None:
     with pytest.raises(KeyError):
         subscription.deliver(lambda _: None, fail, Stored(events))
     assert (events, subscription.settled) == (["token 0"], [0])
+    with pytest.raises(KeyError):
+        subscription.next(0)  # which would be behind the batch that was not delivered
+
+
+def test_a_callback_that_is_interrupted_ends_the_subscription() -> None:
+    subscription = GatedSubscription(let_out=3, last=3)
+
+    def interrupt(_: NumberedBatch) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        subscription.deliver(lambda _: None, interrupt)
+    for _ in range(2):
+        with pytest.raises(CallInterrupted):
+            subscription.deliver(lambda _: None, lambda _: None)
+    assert subscription.settled == [0]
+
+
+def test_an_awaited_callback_that_is_cancelled_ends_the_subscription() -> None:
+    async def never(_: NumberedBatch) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async def consume() -> None:
+        async with GatedSubscription(let_out=3, last=3) as subscription:
+            delivery = asyncio.ensure_future(subscription.deliver_async(never, never))
+            await began.wait()
+            delivery.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await delivery
+            for _ in range(2):
+                with pytest.raises(CallInterrupted):
+                    await anext(subscription.stream())
+            assert subscription.settled == []
+
+    began = asyncio.Event()
+    asyncio.run(consume())
 
 
 def test_a_checkpoint_that_another_process_holds_ends_it_unsettled() -> None:

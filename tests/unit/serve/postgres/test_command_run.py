@@ -105,6 +105,12 @@ def test_a_portal_that_is_executed_without_a_limit_gives_the_rows_that_a_limit_l
         ),
         (DECLARE, parse("FETCH ALL c") + bind() + execute(4) + execute(4), "12DDDDsDC", ["FETCH 5"]),
         (
+            "",
+            parse("COPY (SUBSCRIBE accounts AS OF 5 UP TO 6) TO STDOUT") + bind() + execute() + execute(1),
+            "12HddcCHcC",
+            ["COPY 2", "COPY 2"],
+        ),
+        (
             DECLARE,
             parse("FETCH 9 c WITH (timeout = '10ms')") + bind() + execute(3) + execute(),
             "12DDDsDDC",

@@ -369,6 +369,8 @@ def test_the_script_takes_columns_by_their_places_and_not_by_their_names(tmp_pat
         answered(
             "diffs", ("mz_progressed", "mz_diff", "mz_state"), [], [True, None, None], [False, 1, "delete"]
         ),
+        # Without a snapshot: what was there before goes, and comes again.
+        answered("diffs", ("mz_diff", "a"), [], [-1, 7], [1, 8], [-1, 9], [1, 9], [-1, 9]),
     ]
     price = dict(zip(PRICES, (1, 10, 2, 12), strict=True))
 
@@ -384,6 +386,7 @@ def test_the_script_takes_columns_by_their_places_and_not_by_their_names(tmp_pat
             [price],
             [{"a": 7}],
             [{"mz_state": "delete"}],
+            [{"a": 8}],
         ]
         await node.wait()
 

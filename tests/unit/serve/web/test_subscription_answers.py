@@ -136,6 +136,39 @@ def test_a_bounded_subscription_ends_its_answer() -> None:
     run(test)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SUBSCRIBE accounts AS OF 5 UP TO 7",
+        "SUBSCRIBE (SELECT id FROM accounts ORDER BY id LIMIT 1) AS OF 5 UP TO 7",  # it has no tokens
+    ],
+)
+def test_an_event_source_that_has_all_below_up_to_is_told_to_ask_no_more(statement: str) -> None:
+    async def test() -> None:
+        async with serving_web(bank()) as served:
+            served.source.mark(8)
+            answer = await served.subscribe(statement, accept=SSE)
+            last = ""
+            while json.loads((event := await answer.event())["data"]) != {"end": True}:
+                last = event.get("id", last)
+            last = event.get("id", last)
+            answer.close()
+            again = await served.subscribe(statement, accept=SSE, last_event_id=last)
+            assert (again.status, served.source.opened) == (204, 1)
+            again.close()
+            if last == "end":
+                return
+            for more in (statement.replace("UP TO 7", "UP TO 8"), statement.partition(" UP")[0]):
+                going_on = await served.subscribe(more, accept=SSE, last_event_id=last)
+                assert json.loads((await going_on.event())["data"])["resumed"] is True
+                going_on.close()
+            plain = await served.subscribe(statement, last_event_id=last)
+            assert [json.loads(line) for line in (await plain.body()).splitlines()][-1] == {"end": True}
+            plain.close()
+
+    run(test)
+
+
 def test_server_sent_events_resume_by_their_last_id_without_gap_or_repeat() -> None:
     async def test() -> None:
         async with serving_web(bank()) as served:

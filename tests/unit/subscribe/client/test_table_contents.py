@@ -41,6 +41,14 @@ def test_an_insertion_may_come_before_its_deletion_within_a_timestamp_alone() ->
         contents.fold(batch((11, -1, ("a",)), (12, 1, ("a",))))
 
 
+def test_with_debts_a_row_that_never_came_is_counted_below_zero_and_not_shown() -> None:
+    contents = TableContents(with_debts=True)
+    contents.fold(batch((10, -1, ("a",)), (10, 1, ("b",)), (11, -2, ("c",))))
+    assert contents.rows() == [("b",)]
+    contents.fold(batch((12, 1, ("a",)), (12, 2, ("c",)), (13, 1, ("c",))))
+    assert contents.rows() == [("b",), ("c",)]
+
+
 def test_states_show_the_snapshot_first_and_no_timestamp_without_a_change() -> None:
     contents = TableContents()
     first = batch((10, 1, ("a",)), (12, 1, ("b",)), (12, -1, ("b",)), (13, 1, ("b",)), is_snapshot=True)

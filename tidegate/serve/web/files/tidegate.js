@@ -188,13 +188,11 @@ function applyState(table, row) {
 function applyDiff(table, row) {
   const key = JSON.stringify(table.places.values.map(({ at }) => row[at]));
   const count = (table.counts.get(key) || 0) + Number(row[table.places.mark]);
-  if (count === 0) {
-    table.counts.delete(key);
-    table.rows.delete(key);
-  } else {
-    table.counts.set(key, count);
-    table.rows.set(key, named(table, row));
-  }
+  if (count === 0) table.counts.delete(key);
+  else table.counts.set(key, count);
+  // Below zero it was there before the first row that came: without a snapshot, and behind a token of an earlier run.
+  if (count > 0) table.rows.set(key, named(table, row));
+  else table.rows.delete(key);
   return key;
 }
 
