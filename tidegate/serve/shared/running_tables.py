@@ -258,4 +258,4 @@ def _place(table: SubscribableTable) -> Hashable:
     """
     relation = table.relation
     columns = (relation.columns, relation.primary_key, relation.added, relation.removed)
-    return table.feed.feed_id, table.target, columns, relation.types
+    return table.feed.feed_id, table.target, columns, relation.types, relation.exact_from
