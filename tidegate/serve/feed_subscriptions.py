@@ -39,6 +39,7 @@ from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
 from tidegate.subscribe.statement_rows import StatementRows
+from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
@@ -57,7 +58,7 @@ class FeedSubscriptions:
 
     ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. ``data`` is a directory
     for the rows of tables; without one they are in memory. ``spill`` is what each reader keeps of rows that
-    wait.
+    wait. ``switches`` say which outputs statements may ask for.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class FeedSubscriptions:
         linger_s: float = 60.0,
         spill: SpillSettings | None = None,
     ) -> None:
+        switches: SubscribeSwitches = ALL_ON,
         self._connection = connection
         self._app_id = app_id
         self._topic_prefix = topic_prefix
@@ -95,6 +97,7 @@ class FeedSubscriptions:
         self.counts = ServeCounts()
 
     async def parse(self, text: str) -> SubscribeStatement:
+        self.switches = switches
         """See ``Subscriptions``."""
         return await self._statements.parse(text)
 
@@ -290,7 +293,8 @@ class FeedSubscriptions:
     async def _planned_by(self, seen: FeedsSeen, statement: SubscribeStatement, dialect: Dialect) -> _Planned:
         catalog = seen.catalog
         return await self._in(
-            self._threads, lambda: _Planned.of(statement, catalog.table(statement), dialect)
+            self._threads,
+            lambda: _Planned.of(statement, catalog.table(statement), dialect, self.switches),
         )
 
     def _read(self) -> FeedCatalog:
@@ -313,7 +317,13 @@ class _Planned:
     needs_key_rows: bool
 
     @classmethod
-    def of(cls, statement: SubscribeStatement, table: SubscribableTable, dialect: Dialect) -> Self:
+    def of(
+        cls,
+        statement: SubscribeStatement,
+        table: SubscribableTable,
+        dialect: Dialect,
+        switches: SubscribeSwitches,
+    ) -> Self:
         """Plan a statement: in a thread, for a statement of 64 KiB takes a tenth of a second."""
-        plan = plan_subscribe(statement, Relations([table.relation]), time.time_ns(), dialect)
+        plan = plan_subscribe(statement, Relations([table.relation]), time.time_ns(), dialect, switches)
         return cls(table, plan, needs_key_rows(plan, tells_before=table.tells_before))
