@@ -18,6 +18,7 @@ from typing import Final, Self, TypeAlias, TypeVar
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import LogDescriptors
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
+from tidegate.client.subscribe.ended_feeds import JobsPlace, SharedJobs
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
 from tidegate.errors import InputError, RetryError
 from tidegate.serve.feed_stream import FeedStream
@@ -38,8 +39,8 @@ from tidegate.subscribe.client.resume_token import ResumeToken, parse_token, rea
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
-from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
+from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
@@ -71,8 +72,8 @@ class FeedSubscriptions:
         data: Path | None = None,
         linger_s: float = 60.0,
         spill: SpillSettings | None = None,
-    ) -> None:
         switches: SubscribeSwitches = ALL_ON,
+    ) -> None:
         self._connection = connection
         self._app_id = app_id
         self._topic_prefix = topic_prefix
@@ -93,11 +94,12 @@ class FeedSubscriptions:
         memory = MemoryLimits(limits.table_rows, limits.table_bytes)
         self._kept_memory = KeptMemory(limits.own_bytes)
         options = SharedOptions(limits.log_bytes, memory, self._kept_memory, data, linger_s, spill)
-        self.tables = RunningTables(options, self._threads, self._whole_threads)
+        jobs = SharedJobs(JobsPlace(connection, app_id))
+        self.tables = RunningTables(options, self._threads, self._whole_threads, jobs)
         self.counts = ServeCounts()
+        self.switches = switches
 
     async def parse(self, text: str) -> SubscribeStatement:
-        self.switches = switches
         """See ``Subscriptions``."""
         return await self._statements.parse(text)
 
