@@ -159,10 +159,9 @@ class FeedReader:
         """
         return self._lows
 
-    @property
     def at_ends(self) -> bool:
-        """Whether the brokers had no record that was not read, when they last told. Partitions that are
-        paused do not count. The reading thread asks.
+        """Return whether the brokers had no record that was not read, when they last told. Partitions that
+        are paused do not count. The reading thread asks.
         """
         for place, position in self.positions.items():
             if place not in self._paused:

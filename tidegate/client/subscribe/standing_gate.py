@@ -81,7 +81,7 @@ class StandingGate:
 
     def _is_over(self, now: float) -> bool:
         """Return whether the last marker was waited for."""
-        if not self._reader.at_ends:
+        if not self._reader.at_ends():
             return False
         if self._known_at is None:
             self._known_at = now

@@ -159,7 +159,7 @@ def test_what_was_not_read_yet_is_read_before_the_end(
             feed.persist(9)
             feed.mark(9)
             feed.drop()
-            patched.setattr(FeedReader, "at_ends", property(lambda _: False))
+            patched.setattr(FeedReader, "at_ends", lambda _: False)
             assert subscription.next(1.0) is None
         assert next_of(subscription).frontier == Timestamp(9).next()
 
