@@ -30,6 +30,7 @@ from tidegate.client.subscribe import LiveSubscription
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.errors import RetryError
 from tidegate.hlc import Timestamp
+from tidegate.rows.sql_type import parse_sql_type
 from tidegate.subscribe import Relation, Relations, parse_subscribe, plan_subscribe
 
 PARTITIONS: Final = 4
@@ -38,22 +39,40 @@ _MARKED_ROWS: Final = 2_000
 _ROUNDS: Final = 3
 _BEGIN_NS: Final = 1_763_000_000_000_000_000
 _START: Final = Timestamp(1)
-_COLUMNS: Final = ("amount", "created", "currency", "customer", "id", "note", "paid", "status")
-RELATION: Final = Relation(TableName("orders"), _COLUMNS, ("id",))
+_COLUMNS: Final = {
+    "amount": "DECIMAL(12,2)",
+    "created": "TIMESTAMPTZ",
+    "currency": "STRING",
+    "customer": "INT8",
+    "id": "INT8",
+    "note": "STRING",
+    "paid": "BOOL",
+    "status": "STRING",
+}
+RELATION: Final = Relation(
+    TableName("orders"), tuple(_COLUMNS), ("id",), types=tuple(map(parse_sql_type, _COLUMNS.values()))
+)
 _SILENCE_S: Final = 30.0
 
 
 class _Case(NamedTuple):
-    """A statement over a feed WITH diff or without; its rows by key are in RocksDB or in memory."""
+    """A statement over a feed WITH diff or without; its rows by key are in RocksDB or in memory.
+
+    ``as_arrow`` asks for each batch as an Arrow table too.
+    """
 
     with_before: bool
     statement: str
     in_rocksdb: bool = False
+    as_arrow: bool = False
 
 
 _CASES: Final = {
     "rows (ENVELOPE UPSERT by the primary key)": _Case(
         False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1"
+    ),
+    "rows as Arrow tables (ENVELOPE UPSERT by the primary key)": _Case(
+        False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1", as_arrow=True
     ),
     "diffs of a feed WITH diff": _Case(True, "SUBSCRIBE orders AS OF 1"),
     "diffs, rows by key in memory": _Case(False, "SUBSCRIBE orders AS OF 1"),
@@ -189,6 +208,8 @@ def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:
             batch = subscription.next(_SILENCE_S)
             if batch is None:
                 raise RetryError(f"No batch of {topic} has come for {_SILENCE_S:g} s.")
+            if case.as_arrow:
+                batch.arrow()
             if batch.frontier > end:
                 return
 

@@ -18,6 +18,7 @@ from typing import Final, Self, TypeAlias, TypeVar
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.log_descriptors import LogDescriptors
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
+from tidegate.client.subscribe.ended_feeds import JobsPlace, SharedJobs
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
 from tidegate.errors import InputError, RetryError
 from tidegate.serve.feed_stream import FeedStream
@@ -38,6 +39,7 @@ from tidegate.subscribe.client.resume_token import ResumeToken, parse_token, rea
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
@@ -57,7 +59,7 @@ class FeedSubscriptions:
 
     ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. ``data`` is a directory
     for the rows of tables; without one they are in memory. ``spill`` is what each reader keeps of rows that
-    wait.
+    wait. ``switches`` say which outputs statements may ask for.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class FeedSubscriptions:
         data: Path | None = None,
         linger_s: float = 60.0,
         spill: SpillSettings | None = None,
+        switches: SubscribeSwitches = ALL_ON,
     ) -> None:
         self._connection = connection
         self._app_id = app_id
@@ -91,8 +94,10 @@ class FeedSubscriptions:
         memory = MemoryLimits(limits.table_rows, limits.table_bytes)
         self._kept_memory = KeptMemory(limits.own_bytes)
         options = SharedOptions(limits.log_bytes, memory, self._kept_memory, data, linger_s, spill)
-        self.tables = RunningTables(options, self._threads, self._whole_threads)
+        jobs = SharedJobs(JobsPlace(connection, app_id))
+        self.tables = RunningTables(options, self._threads, self._whole_threads, jobs)
         self.counts = ServeCounts()
+        self.switches = switches
 
     async def parse(self, text: str) -> SubscribeStatement:
         """See ``Subscriptions``."""
@@ -290,7 +295,8 @@ class FeedSubscriptions:
     async def _planned_by(self, seen: FeedsSeen, statement: SubscribeStatement, dialect: Dialect) -> _Planned:
         catalog = seen.catalog
         return await self._in(
-            self._threads, lambda: _Planned.of(statement, catalog.table(statement), dialect)
+            self._threads,
+            lambda: _Planned.of(statement, catalog.table(statement), dialect, self.switches),
         )
 
     def _read(self) -> FeedCatalog:
@@ -313,7 +319,13 @@ class _Planned:
     needs_key_rows: bool
 
     @classmethod
-    def of(cls, statement: SubscribeStatement, table: SubscribableTable, dialect: Dialect) -> Self:
+    def of(
+        cls,
+        statement: SubscribeStatement,
+        table: SubscribableTable,
+        dialect: Dialect,
+        switches: SubscribeSwitches,
+    ) -> Self:
         """Plan a statement: in a thread, for a statement of 64 KiB takes a tenth of a second."""
-        plan = plan_subscribe(statement, Relations([table.relation]), time.time_ns(), dialect)
+        plan = plan_subscribe(statement, Relations([table.relation]), time.time_ns(), dialect, switches)
         return cls(table, plan, needs_key_rows(plan, tells_before=table.tells_before))

@@ -118,6 +118,7 @@ _READING: Final[tuple[tuple[str, str, _Read], ...]] = (
     ("table_lag_seconds", "how far what is complete is behind the clock", lambda each: each.lag_s),
     ("table_waiting_rows", "rows that wait for other partitions", lambda each: each.waiting_rows),
     ("table_waiting_bytes", "bytes of these rows", lambda each: each.waiting_bytes),
+    ("table_spilled_bytes", "bytes of these rows that are on disk", lambda each: each.spilled_bytes),
     ("table_paused_partitions", "partitions that are paused", lambda each: each.paused_partitions),
     (
         "table_retention_margin_records",

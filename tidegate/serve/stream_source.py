@@ -14,6 +14,7 @@ from typing import Protocol
 from tidegate.serve.metrics import ServeCounts
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.statement.switches import SubscribeSwitches
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.relation import Relations
 
@@ -103,6 +104,9 @@ class Subscriptions(Protocol):
 
     counts: ServeCounts
     """The counts of what has happened since the server began; the fronts count there too."""
+
+    switches: SubscribeSwitches
+    """Which outputs statements may ask for."""
 
     def metrics(self) -> str:
         """Return all metrics in the text format of Prometheus."""

@@ -33,6 +33,7 @@ from tidegate.subscribe.outputs.shape import (
 from tidegate.subscribe.plan import SubscribePlan, plan_subscribe
 from tidegate.subscribe.readable_history import ReadableHistory
 from tidegate.subscribe.statement.statement import SubscribeStatement
+from tidegate.subscribe.statement.switches import ALL_ON
 from tidegate.subscribe.subscription import (
     Subscription,
     SubscriptionBatch,
@@ -72,6 +73,7 @@ class MemorySubscriptions:
         self.failure: BaseException | None = None
         self.readable_from = readable_from
         self.counts = ServeCounts()
+        self.switches = ALL_ON
         self.marker = ZERO
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._shared: dict[object, _Reader] | None = {} if shared else None

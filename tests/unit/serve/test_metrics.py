@@ -26,7 +26,9 @@ def test_all_figures_are_there() -> None:
     counts = ServeCounts(behind=2)
     counts.delivered("upsert", SubscriptionBatch(Frontier(Timestamp(3)), ((1,), (2,)), False, None, False))
     counts.refused_logins["web"] += 1
-    reading = SubscriptionFigures("shared", lag_s=0.5, waiting_rows=7, waiting_bytes=70, retention_margin=9)
+    reading = SubscriptionFigures(
+        "shared", lag_s=0.5, waiting_rows=7, waiting_bytes=70, spilled_bytes=700, retention_margin=9
+    )
     tables = [TableFigures('a"b', "feed", 4, 1_000_000_007, reading), TableFigures("c", "feed", 0, 0, None)]
     found = samples(
         metrics_text(counts, {"own": 1, "shared": 4}, {"own": 1, "shared": 2}, tables, own_bytes=5)
@@ -48,6 +50,7 @@ def test_all_figures_are_there() -> None:
         ("table_lag_seconds", 'a"b', "feed"): 0.5,
         ("table_waiting_rows", 'a"b', "feed"): 7,
         ("table_waiting_bytes", 'a"b', "feed"): 70,
+        ("table_spilled_bytes", 'a"b', "feed"): 700,
         ("table_paused_partitions", 'a"b', "feed"): 0,
         ("table_retention_margin_records", 'a"b', "feed"): 9,
     }

@@ -15,6 +15,7 @@ from tidegate.cli.subscriptions.spill_options import spill_options
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe import SpillSettings
 from tidegate.errors import SettingsError
+from tidegate.subscribe.statement.switches import SubscribeSwitches
 
 if TYPE_CHECKING:
     from tidegate.serve.feeds.feed_lookup import FeedLookup
@@ -73,6 +74,13 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="Data directory of a worker on this machine, where no --worker-url is given.",
 )
 @click.option(
+    "--without",
+    multiple=True,
+    metavar="OUTPUT",
+    help="An output that statements may not ask for: envelope_upsert, envelope_debezium or "
+    "within_timestamp_order_by; give it once for each.",
+)
+@click.option(
     "--print-user", metavar="NAME", help="Ask for a password, print NAME's line for --users, and end."
 )
 @spill_options
@@ -92,6 +100,7 @@ def serve(
     data_dir: Path | None,
     worker_urls: tuple[str, ...],
     worker_data_dirs: tuple[Path, ...],
+    without: tuple[str, ...],
     print_user: str | None,
     spill: SpillSettings,
 ) -> None:
@@ -125,10 +134,11 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allow_host),
     )
     checked = check_settings(settings)
+    switches = SubscribeSwitches.without(without)
     lookup = FeedLookup(
         connection, app_id, worker_urls, worker_data_dirs, checked.settings.limits.explained_feeds
     )
-    asyncio.run(_serve(connection, app_id, topic_prefix, data_dir, spill, checked, lookup))
+    asyncio.run(_serve(connection, app_id, topic_prefix, data_dir, spill, switches, checked, lookup))
 
 
 async def _serve(
@@ -137,6 +147,7 @@ async def _serve(
     topic_prefix: str,
     data_dir: Path | None,
     spill: SpillSettings,
+    switches: SubscribeSwitches,
     checked: CheckedSettings,
     lookup: FeedLookup,
 ) -> None:
@@ -149,7 +160,13 @@ async def _serve(
     if data_dir is not None:
         await asyncio.to_thread(remove_left_rows, data_dir)
     subscriptions = FeedSubscriptions(
-        connection, app_id, topic_prefix, checked.settings.limits, data=data_dir, spill=spill
+        connection,
+        app_id,
+        topic_prefix,
+        checked.settings.limits,
+        data=data_dir,
+        spill=spill,
+        switches=switches,
     )
     await subscriptions.refresh()  # what is wrong with the application is said before anything listens
     ended = asyncio.Event()

@@ -8,6 +8,7 @@ has not ended by then, all of them are its own. If it has, they are its own up t
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Collection
 from concurrent.futures import Future, wait
@@ -18,7 +19,8 @@ import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tidegate.changefeed.definition.feed import ENDED, FeedId
+from tidegate.changefeed.definition.feed import ENDED, FeedId, FeedState
+from tidegate.changefeed.lifecycle.jobs import FeedView, JobsView
 from tidegate.client.jobs import JobsReading, jobs_topic
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
@@ -42,23 +44,95 @@ class JobsPlace(NamedTuple):
 
 
 class EndedFeed(NamedTuple):
-    """The end of a feed: no marker of it is above ``high_water``."""
+    """The end of a feed: no marker of it is above ``high_water``.
+
+    ``reason`` says why it has failed; it is empty for a feed that has not.
+    """
 
     feed_id: FeedId
     high_water: Timestamp
+    state: FeedState
+    reason: str
+
+
+class SharedJobs:
+    """The jobs topic of an application, read once for all gates of a process. Close it behind them.
+
+    Any thread may use it.
+    """
+
+    def __init__(self, application: JobsPlace) -> None:
+        self._connection = application.connection
+        self._place = TopicPartition(jobs_topic(application.app_id), 0)
+        self._lock = threading.Lock()
+        self._reader: PartitionReader | None = None
+        self._reading: JobsReading | None = None
+
+    def read_to(self, end: int, timeout_s: float) -> JobsView | None:
+        """Read everything below an offset, and return the feeds; ``None`` if that did not succeed in time.
+
+        Later calls add to what was returned. Raises as ``JobsReading.poll``; the next call begins anew then.
+        """
+        until = time.monotonic() + timeout_s
+        if not self._lock.acquire(timeout=timeout_s):
+            return None  # another gate reads
+        try:
+            return self._read_to(end, until)
+        except RetryError:  # Kafka is away: what was asked for is read the next time
+            return None
+        except BaseException:  # what was polled may not be in the view
+            self._let_go()
+            raise
+        finally:
+            self._lock.release()
+
+    def _read_to(self, end: int, until: float) -> JobsView | None:
+        reading, reader = self._opened(end)
+        if reader.positions[self._place] >= end:
+            return reading.view
+        reader.resume(self._place)
+        while reader.positions[self._place] < end:
+            reading.poll(max(0.0, until - time.monotonic()))
+            if time.monotonic() >= until and reader.positions[self._place] < end:
+                return None
+        reader.pause(self._place)  # the client would fetch progress ahead, and keep it
+        return reading.view
+
+    def _opened(self, end: int) -> tuple[JobsReading, PartitionReader]:
+        if self._reading is None or self._reader is None:
+            low = Cluster(self._connection).bounds([self._place])[self._place].low
+            self._reader = PartitionReader(self._connection, {self._place: low})
+            self._reading = JobsReading(self._reader, end)
+        return self._reading, self._reader
+
+    def close(self) -> None:
+        """Close the client."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
 
 class EndedFeeds:
-    """The ends of the ``feeds`` of an application. Close it. One thread uses it."""
+    """The ends of the ``feeds`` of an application. Close it. One thread uses it.
 
-    def __init__(self, application: JobsPlace, feeds: Collection[FeedId]) -> None:
+    ``jobs`` is what reads the jobs topic, for several of these; by default it is one of its own.
+    """
+
+    def __init__(
+        self, application: JobsPlace, feeds: Collection[FeedId], jobs: SharedJobs | None = None
+    ) -> None:
         self._connection = application.connection
         self._feeds = frozenset(feeds)
         self._place = TopicPartition(jobs_topic(application.app_id), 0)
         self._admin = application.connection.open(AdminClient)
         self._asked: Future[Any] | None = None
-        self._reader: PartitionReader | None = None
-        self._reading: JobsReading | None = None
+        self._jobs = jobs or SharedJobs(application)
+        self._own_jobs = self._jobs if jobs is None else None
+        self._view: JobsView | None = None
 
     def ask(self) -> None:
         """Ask where the jobs topic ends now. What was asked before does not count any more."""
@@ -78,36 +152,21 @@ class EndedFeeds:
         end = self._end_of_topic(timeout_s)
         if end is None:
             return False
-        try:
-            reading, reader = self._opened(end)
-            reader.resume(self._place)
-            while reader.positions[self._place] < end:
-                reading.poll(max(0.0, until - time.monotonic()))
-                if time.monotonic() >= until and reader.positions[self._place] < end:
-                    return False
-        except RetryError:  # Kafka is away: what was asked for is read the next time
-            return False
-        reader.pause(self._place)  # the client would fetch progress ahead, and keep it
-        return True
+        view = self._jobs.read_to(end, max(0.0, until - time.monotonic()))
+        self._view = view or self._view
+        return view is not None
 
     def first(self) -> EndedFeed | None:
         """Return the lowest end, as of the last `look`; ``None`` if no feed has ended."""
-        assert self._reading is not None
-        view = self._reading.view
-        ends = [EndedFeed(each, promised(view[each])) for each in self._feeds if view[each].status in ENDED]
+        view = self._view
+        assert view is not None
+        ends = [_end_of(each, view[each]) for each in self._feeds if view[each].status in ENDED]
         return min(ends, key=lambda end: (end.high_water, end.feed_id), default=None)
-
-    def _opened(self, end: int) -> tuple[JobsReading, PartitionReader]:
-        if self._reading is None or self._reader is None:
-            low = Cluster(self._connection).bounds([self._place])[self._place].low
-            self._reader = PartitionReader(self._connection, {self._place: low})
-            self._reading = JobsReading(self._reader, end)
-        return self._reading, self._reader
 
     def close(self) -> None:
         """Close the clients."""
-        if self._reader is not None:
-            self._reader.close()
+        if self._own_jobs is not None:
+            self._own_jobs.close()
 
     def _end_of_topic(self, timeout_s: float) -> int | None:
         assert self._asked is not None
@@ -131,3 +190,8 @@ class EndedFeeds:
         time.sleep(min(timeout_s, _AGAIN_S))  # Kafka is away: it is asked again
         self.ask()
         return None
+
+
+def _end_of(feed_id: FeedId, feed: FeedView) -> EndedFeed:
+    failed = feed.current_state if feed.status is FeedState.FAILED else None
+    return EndedFeed(feed_id, promised(feed), feed.status, "" if failed is None else failed.error)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 
 from tidegate.changefeed.definition.feed import FeedId, FeedState, FeedTarget, TableName
 from tidegate.changefeed.definition.options import FeedOptions
@@ -190,6 +191,7 @@ def relation_of(
     require_key_types(table, valid, options)
     shown = [{column.name for column in shown_columns(version, options)} for version in versions]
     newest = versions[-1]
+    alike = list(takewhile(lambda names: names == shown[-1], reversed(shown)))
     columns = tuple(column.name for column in shown_columns(newest, options))
     names = {column.id: column.name for column in newest.columns}
     return Relation(
@@ -199,6 +201,7 @@ def relation_of(
         added=frozenset(columns) - frozenset.intersection(*map(frozenset, shown)),
         removed=frozenset.union(*map(frozenset, shown)) - frozenset(columns),
         types=tuple(column.type for column in shown_columns(newest, options)),
+        exact_from=versions[-len(alike)].modified,
         composite=frozenset(name for version in valid for name in composite_key(version, options)),
     )
 

@@ -14,11 +14,12 @@ from dataclasses import replace
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.subscribe.collector_pace import collector_slowed
-from tidegate.client.subscribe.ended_feeds import EndedFeeds
+from tidegate.client.subscribe.ended_feeds import EndedFeeds, SharedJobs
 from tidegate.client.subscribe.feed_history import FeedHistory
 from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
+from tidegate.client.subscribe.standing_gate import StandingGate
 from tidegate.errors import ObjectDropped
 from tidegate.hlc import ZERO
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
@@ -33,7 +34,7 @@ class FeedGate:
     """One gate with the reader that fills it. Close it.
 
     ``histories`` are of the tables, whose topics are all reached by ``connection``; ``topic_ids`` are the ids
-    of these topics.
+    of these topics. ``jobs`` reads the jobs topic for several gates; by default this one reads it by itself.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class FeedGate:
         topic_ids: Mapping[str, str],
         start: GateStart,
         spill: SpillSettings | None = None,
+        jobs: SharedJobs | None = None,
     ) -> None:
         spill = spill or SpillSettings()
         rows = {place for history in histories for place in history.rows}
@@ -68,7 +70,8 @@ class FeedGate:
         self._reader = FeedReader(
             connection, {place: start.offsets.get(place, 0) for place in sorted(places)}, topic_ids
         )
-        self._ends = _feeds_that_end(histories)
+        self._ends = _feeds_that_end(histories, jobs)
+        self._standing = None if self._ends is None else StandingGate(self._ends, self._reader)
         #: Records below these offsets are known to be the feeds' own. Those below the others are if no feed
         #: has ended by the time that was asked for.
         self._own_below: dict[FeedPartition, int] = {}
@@ -130,6 +133,8 @@ class FeedGate:
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
             self._ask_ends()
+            if self._standing is not None:
+                self._standing.opens()
         opening = self._gate.open()
         if opening is not None:
             self._opened = resume_as_of(opening.frontier)
@@ -144,6 +149,17 @@ class FeedGate:
         """
         until = time.monotonic() + timeout_s
         return self._reader.same_topics(timeout_s) and self._is_own(max(0.0, until - time.monotonic()))
+
+    def has_ended(self, *, is_begun: bool) -> bool:
+        """Return whether nothing follows, because a feed has succeeded. Call it if the gate does not open.
+
+        ``is_begun`` is whether what the reading begins with was given, such as a snapshot. Raises
+        ``ObjectDropped`` where nothing follows because a feed was dropped or has failed, and where a feed has
+        succeeded before that. Without a jobs topic nobody knows of an end.
+        """
+        if self._standing is None or self._gate.minimum > self._gate.delivered:
+            return False
+        return self._standing.has_ended(self._gate.delivered, is_begun=is_begun)
 
     def _ask_ends(self) -> None:
         """Ask for ends of feeds, unless all that was read is known to be the feeds' own."""
@@ -203,10 +219,10 @@ class FeedGate:
         self._spill.close()
 
 
-def _feeds_that_end(histories: Sequence[FeedHistory]) -> EndedFeeds | None:
+def _feeds_that_end(histories: Sequence[FeedHistory], jobs: SharedJobs | None) -> EndedFeeds | None:
     """Return the ends of the feeds of the tables, which one application has; ``None`` if nobody asks."""
     tables = [history.table for history in histories]
     application = next((table.application for table in tables if table.application is not None), None)
     if application is None:
         return None
-    return EndedFeeds(application, {FeedId(table.feed.feed_id) for table in tables})
+    return EndedFeeds(application, {FeedId(table.feed.feed_id) for table in tables}, jobs)

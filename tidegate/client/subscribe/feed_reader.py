@@ -177,6 +177,19 @@ class FeedReader:
         """
         return self._lows
 
+    def at_ends(self) -> bool:
+        """Return whether the brokers had no record that was not read, when they last told. Partitions that
+        are paused do not count. The reading thread asks.
+        """
+        for place, position in self.positions.items():
+            if place not in self._paused:
+                _, high = self._consumer.get_watermark_offsets(
+                    confluent_kafka.TopicPartition(*place), cached=True
+                )
+                if not 0 <= high <= position:
+                    return False
+        return True
+
     def highs(self) -> dict[FeedPartition, int]:
         """Return an offset for each partition up to which it had records when the broker last told.
 

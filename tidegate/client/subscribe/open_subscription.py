@@ -60,7 +60,7 @@ class OpenSubscription(ABC, Generic[BatchT]):
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """Whether UP TO is reached, or the subscription is closed."""
+        """Whether UP TO is reached, the feed has succeeded, or the subscription is closed."""
 
     @abstractmethod
     def settle(self, batch: BatchT) -> None:

@@ -127,7 +127,8 @@ class SharedReading:
 
     Attributes:
         as_of: where they began, all at one time.
-        ended: whether UP TO is reached, or the reading is closed.
+        ended: whether UP TO is reached, the feed has succeeded and all of it was given, or the reading is
+            closed.
         loss: the lost history just before the batch that ``next`` returned last; ``None`` if none was lost
             there.
     """
@@ -190,7 +191,7 @@ class SharedReading:
                     if (batch := self._confirmed(left)) is not None:
                         return batch
                 elif not is_over:
-                    self._gate.read(left)
+                    self._read(left)
             except HistoryLost as lost:
                 if self._policy is HistoryPolicy.STALL or self._lost is not None:
                     raise
@@ -334,6 +335,12 @@ class SharedReading:
 
     def _topic(self, name: str) -> str:
         return self._members[name].planned.table.target.topic
+
+    def _read(self, timeout_s: float) -> None:
+        """Take what has come, and see whether nothing follows, since the feed has succeeded."""
+        self._gate.read(timeout_s)
+        if self._gate.has_ended(is_begun=self._held is not None):
+            self.ended = True
 
     def _opens(self) -> bool:
         """Whether there is a batch that was not given yet, made now or before."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegate.client.kafka.topic_admin import open_admin
+from tidegate.client.subscribe.ended_feeds import SharedJobs
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
@@ -58,15 +59,20 @@ class SharedOptions:
 
 
 class RunningTables:
-    """The tables by their feeds and topics. It has to be used in one event loop."""
+    """The tables of one application by their feeds and topics. It has to be used in one event loop."""
 
     def __init__(
-        self, options: SharedOptions, threads: Executor, whole_threads: Executor | None = None
+        self,
+        options: SharedOptions,
+        threads: Executor,
+        whole_threads: Executor | None = None,
+        jobs: SharedJobs | None = None,
     ) -> None:
         """``threads`` make batches, and never wait for Kafka; ``whole_threads`` make those that cannot be
-        cut.
+        cut. ``jobs`` reads the jobs topic for all readers.
         """
         self._options = options
+        self._jobs = jobs
         self._threads = threads
         self._whole_threads = whole_threads
         self._running: dict[Hashable, _Running] = {}
@@ -129,6 +135,8 @@ class RunningTables:
             await asyncio.to_thread(thread.join)
         self._running.clear()
         self._last.clear()
+        if self._jobs is not None:
+            await asyncio.to_thread(self._jobs.close)
 
     async def _begin(
         self, table: SubscribableTable, plan: SubscribePlan, token: ResumeToken | None
@@ -138,7 +146,7 @@ class RunningTables:
         if last is not None and options.data is not None:
             await asyncio.to_thread(last.join)  # it has the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
-        prepared = await _in_own_thread(lambda: _prepare(table, opening, options))
+        prepared = await _in_own_thread(lambda: _prepare(table, opening, options, self._jobs))
         if prepared is None:
             return None
         sizes = SnapshotSizes(whole_bytes=options.memory.bytes)
@@ -157,6 +165,7 @@ class RunningTables:
             prepared.rows,
             shared.publish,
             shared.fail,
+            shared.finish,
         )
         shared.read(reader)
         thread = threading.Thread(target=reader.run, name=f"table {table.relation.name}", daemon=True)
@@ -214,7 +223,9 @@ async def _in_own_thread(call: Callable[[], _Prepared | None]) -> _Prepared | No
         thread.shutdown(wait=False)
 
 
-def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptions) -> _Prepared | None:
+def _prepare(
+    table: SubscribableTable, plan: SubscribePlan, options: SharedOptions, jobs: SharedJobs | None
+) -> _Prepared | None:
     """Ask Kafka, and open what a reader needs. Returns ``None`` for a topic without a snapshot."""
     history = FeedHistory.now(table)
     topics = sorted({place.topic for place in (*history.rows, *history.markers)})
@@ -228,7 +239,7 @@ def _prepare(table: SubscribableTable, plan: SubscribePlan, options: SharedOptio
     rows = open_table_rows(options.data, source, table.relation, options.memory)
     try:
         start = GateStart(ZERO, starts, parts_up_to=as_of)
-        gate = FeedGate(table.connection, [history], ids, start, options.spill)
+        gate = FeedGate(table.connection, [history], ids, start, options.spill, jobs)
     except BaseException:
         rows.close()
         raise
@@ -258,4 +269,4 @@ def _place(table: SubscribableTable) -> Hashable:
     """
     relation = table.relation
     columns = (relation.columns, relation.primary_key, relation.added, relation.removed)
-    return table.feed.feed_id, table.target, columns, relation.types
+    return table.feed.feed_id, table.target, columns, relation.types, relation.exact_from

@@ -29,7 +29,9 @@ class ChangesDropped(Exception):
 
 
 class TableEnded(Exception):
-    """The reader was stopped, since the server ends. Streams end too."""
+    """Nothing follows: the feed has succeeded, or the reader was stopped, since the server ends. Streams end
+    too.
+    """
 
 
 class SharedTable:
@@ -59,6 +61,8 @@ class SharedTable:
         self._log = ChangesLog(frontier_after(as_of), log_bytes)
         self._reader: TableReader | None = None
         self._failure: BaseException | None = None
+        #: Whether nothing follows what the log has. The rows stay, for snapshots.
+        self._finished = False
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
@@ -127,7 +131,7 @@ class SharedTable:
     async def changes_after(self, frontier: Frontier) -> TableChanges:
         """Return the next changes, as soon as there are some.
 
-        Raises ``ChangesDropped``, and what ended the reader.
+        Raises ``ChangesDropped``, what ended the reader, and ``TableEnded`` if nothing follows.
 
         What came before that end is given first.
         """
@@ -137,6 +141,8 @@ class SharedTable:
             changes = self._log.after(frontier)
             if changes is not None:
                 return changes
+            if self._finished:
+                raise TableEnded
             await self._wait()
 
     def publish(self, changes: TableChanges) -> None:
@@ -146,6 +152,10 @@ class SharedTable:
     def fail(self, error: BaseException) -> None:
         """Take the error that has ended the reader. The reader's thread calls this."""
         self._in_loop(self._end, error)
+
+    def finish(self) -> None:
+        """Take that nothing follows, because the feed has succeeded. The reader's thread calls this."""
+        self._in_loop(self._finish, None)
 
     def stop(self) -> None:
         """End the reader, and all that wait for it."""
@@ -165,6 +175,10 @@ class SharedTable:
     def _add(self, changes: TableChanges) -> None:
         self._log.add(changes)
         self.filled = True
+        self._wake()
+
+    def _finish(self, _: None) -> None:
+        self._finished = True
         self._wake()
 
     def _end(self, error: BaseException) -> None:

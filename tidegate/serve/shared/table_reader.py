@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidegate.client.subscribe.collector_pace import collector_slowed
+from tidegate.hlc import ZERO
 from tidegate.serve.shared.table_rows import TableRows
 from tidegate.subscribe.changes.table_changes import TableChanges, TableFollower
 from tidegate.subscribe.figures import SubscriptionFigures
@@ -39,6 +40,9 @@ class TableSource(Protocol):
 
     def read(self, timeout_s: float) -> None:
         """Take the records that have come; wait at most ``timeout_s`` seconds for the first."""
+
+    def has_ended(self, *, is_begun: bool) -> bool:
+        """Return whether nothing follows; ``is_begun`` is whether the rows of the beginning are complete."""
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Return the offset at which a resume reads on, for each partition."""
@@ -70,8 +74,9 @@ class TableSnapshot:
 class TableReader:
     """Runs until it is stopped, or an error ends it.
 
-    ``publish`` gets the changes one after the other, ``failed`` the error; both are called in the reader's
-    thread.
+    ``publish`` gets the changes one after the other, ``failed`` the error. ``finished`` is called if nothing
+    follows because the feed has succeeded: the rows stay until the reader is stopped. All are called in the
+    reader's thread.
     """
 
     def __init__(
@@ -81,12 +86,14 @@ class TableReader:
         rows: TableRows,
         publish: Callable[[TableChanges], object],
         failed: Callable[[BaseException], object],
+        finished: Callable[[], object],
     ) -> None:
         self._source = source
         self._follower = follower
         self._rows = rows
         self._publish = publish
         self._failed = failed
+        self._finished = finished
         self._lock = threading.Lock()
         #: Whether the rows are as of the follower's frontier.
         self._whole = True
@@ -130,6 +137,10 @@ class TableReader:
                 opening = self._source.open()
             if opening is None:
                 self._source.read(_POLL_S)
+                if self._source.has_ended(is_begun=self._follower.frontier > ZERO):
+                    self._finished()
+                    self._stop.wait()
+                    return
                 idle += 1
                 if idle % _FIGURES_POLLS == 0:
                     self.figures = self._source.figures(_OUTPUT)

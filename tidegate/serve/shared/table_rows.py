@@ -178,7 +178,7 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
         return MemoryTableRows(str(relation.name), limits)
     shape = (relation.columns, relation.primary_key, sorted(relation.added), sorted(relation.removed))
     # Readers that run side by side have one each.
-    about = repr((source, str(relation.name), *shape, relation.types))
+    about = repr((source, str(relation.name), *shape, relation.types, relation.exact_from))
     name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]  # as _OURS
     return DirectoryTableRows(open_empty_key_rows(data / name, source, relation, durable=False))
 

@@ -33,6 +33,7 @@ from tidegate.serve.web.guard import GuardedApp, WebAccess
 from tidegate.serve.web.small_reads import SmallReads
 from tidegate.serve.web.subscription_answers import PING_S, SubscriptionAnswers
 from tidegate.serve.web.watched_feeds import WatchedFeeds
+from tidegate.subscribe.statement.switches import ALL_ON, SubscribeSwitches
 from tidegate.subscribe.updates.relation import TABLE, Relation
 
 _FILES: Final = Path(__file__).parent / "files"
@@ -184,18 +185,22 @@ class WebFront:
         except TidegateError as error:  # such as Kafka that is away
             return Response(error_bytes(error), HTTPStatus.SERVICE_UNAVAILABLE, _HEADERS, "application/json")
         tables = [
-            {"name": str(each.name), "columns": list(each.columns), "statement": statement_of(each)}
+            {
+                "name": str(each.name),
+                "columns": list(each.columns),
+                "statement": statement_of(each, self._subscriptions.switches),
+            }
             for each in relations
             if each.kind == TABLE
         ]
         return JSONResponse({"tables": tables}, headers=_HEADERS)
 
 
-def statement_of(relation: Relation) -> str:
-    """Return the statement that shows a table: by its primary key, if that is known."""
+def statement_of(relation: Relation, switches: SubscribeSwitches = ALL_ON) -> str:
+    """Return the statement that shows a table: by its primary key, if that is known and may be asked for."""
     name = relation.name
     parts = ".".join(map(quoted_identifier, (name.database, name.schema, name.name)))
-    if not relation.primary_key:
+    if not relation.primary_key or not switches.envelope_upsert:
         return f"SUBSCRIBE {parts}"
     return (
         f"SUBSCRIBE {parts} ENVELOPE UPSERT (KEY ({', '.join(map(quoted_identifier, relation.primary_key))}))"

@@ -22,7 +22,7 @@ from tidegate.subscribe.changes.reduced_keys import ReducedColumns
 from tidegate.subscribe.changes.row_updates import RowBefore, row_of
 from tidegate.subscribe.changes.row_values import RowLines
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
-from tidegate.subscribe.gate.row_chunk import IntColumn
+from tidegate.subscribe.gate.row_chunk import IntColumn, below
 from tidegate.subscribe.gate.wrapped_values import REFUSALS, WrappedValues, maybe_twice
 from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.update import RowValues, Update
@@ -38,8 +38,8 @@ class PlainChanges:
     """Makes the rows before and after of one relation's versions, in the order of its columns."""
 
     __slots__ = (
-        *("_before", "_columns", "_key", "_key_decoder", "_key_rows", "_lines", "_optional"),
-        *("_reduced", "_width", "_wrapped"),
+        *("_before", "_exact_from", "_form", "_key", "_key_decoder", "_key_rows", "_lines"),
+        *("_older_form", "_reduced", "_width"),
     )
 
     def __init__(
@@ -54,13 +54,13 @@ class PlainChanges:
         self._before = before
         self._key_rows = key_rows
         self._lines = RowLines(relation)
-        removed = sorted(relation.removed)  # columns of older versions' rows stand behind the others
-        self._wrapped = WrappedValues([*relation.columns, *removed], {*relation.added, *removed})
+        self._form = self._older_form = _RowForm(relation.columns)
+        if relation.added or relation.removed:
+            self._older_form = _RowForm(relation.columns, relation.added, relation.removed)
+        self._exact_from = relation.exact_from
         self._key_decoder = msgspec.json.Decoder(list[Any], float_hook=Decimal)
         self._key = [relation.positions(name)[0] for name in relation.primary_key]
         self._width = len(relation.columns)
-        self._columns = self._width + len(relation.removed)
-        self._optional = bool(relation.removed or relation.added)
 
     def begin(self, opened: OpenedRows, decode: DecodeRow) -> _Rows:
         """Return the row that each version sets; ``None`` for a deletion.
@@ -105,15 +105,30 @@ class PlainChanges:
         """Return the row before each version if records tell it, and the row that each version sets."""
         if any(opened.records):
             return self._decoded_alone(opened, decode)
+        older = below(opened.walls, opened.logicals, self._exact_from)
+        if self._form is self._older_form or not older.any():
+            return self._decoded_as(self._form, opened, decode)
+        if older.all():
+            return self._decoded_as(self._older_form, opened, decode)
+        before: _Rows = [None] * len(opened)
+        after: _Rows = [None] * len(opened)
+        for form, chosen in ((self._older_form, older), (self._form, ~older)):
+            positions = np.flatnonzero(chosen).tolist()
+            some_before, some_after = self._decoded_as(form, opened.at(positions), decode)
+            for at, gone, row in zip(positions, some_before, some_after, strict=True):
+                before[at], after[at] = gone, row
+        return before, after
+
+    def _decoded_as(self, form: _RowForm, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         try:
             values: Any = opened.values  # one without a value is refused, as all damage is
             # Each by itself: read as one text, damaged values could complete each other.
-            wrapped, members = self._wrapped.decoded(values)
+            wrapped, members = form.values.decoded(values)
             self._require_keys(opened.keys)
         except REFUSALS:  # they are decoded the other way: it tells what is wrong, if anything is
             return self._decoded_alone(opened, decode)
-        after = self._tuples(map(_AFTER, wrapped), members)
-        before = self._tuples(map(_BEFORE, wrapped), members)
+        after = form.tuples(map(_AFTER, wrapped), members)
+        before = form.tuples(map(_BEFORE, wrapped), members)
         if self._before is not RowBefore.RECORD:
             before = [None] * len(after)
         # The fast decoder takes the last one of a member that stands there twice.
@@ -142,18 +157,6 @@ class PlainChanges:
         before = None if previous is None else self._lines.values(previous, version)
         return before, row_of(self._lines, version)
 
-    def _tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:
-        """Return the values of decoded rows; adds to ``members`` how many members each row has."""
-        tuples: _Rows = [_tuple_of(row) if row else None for row in rows]
-        members += self._columns * np.fromiter(map(is_not, tuples, repeat(None)), np.int64, len(tuples))
-        if not self._optional:
-            return tuples
-        for at, row in enumerate(tuples):
-            if row is not None and (absent := row.count(UNSET)):
-                members[at] -= absent
-                tuples[at] = tuple([None if value is UNSET else value for value in row])
-        return [row and row[: self._width] for row in tuples]
-
     def _key_alone(self, opened: OpenedRows, at: int, decode: DecodeRow) -> RowValues:
         """Return a row that has its primary key and NULLs. The key is read from the bytes in its record."""
         if opened.records[at] is None:
@@ -167,3 +170,34 @@ class PlainChanges:
                     values[position] = value
                 return tuple(values)
         return self._lines.key_alone(opened.version(at, decode))
+
+
+class _RowForm:
+    """The members that rows of some time have in wrapped values.
+
+    A row has ``columns``, of which it may lack those in ``added``. It may have those in ``removed`` as well,
+    which are left out.
+    """
+
+    __slots__ = ("_members", "_optional", "_width", "values")
+
+    def __init__(
+        self, columns: Sequence[str], added: Collection[str] = (), removed: Collection[str] = ()
+    ) -> None:
+        self._width = len(columns)
+        self._members = self._width + len(removed)
+        self._optional = bool(added or removed)
+        # columns of older versions' rows stand behind the others
+        self.values = WrappedValues([*columns, *sorted(removed)], {*added, *removed})
+
+    def tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:
+        """Return the values of decoded rows; adds to ``members`` how many members each row has."""
+        tuples: _Rows = [_tuple_of(row) if row else None for row in rows]
+        members += self._members * np.fromiter(map(is_not, tuples, repeat(None)), np.int64, len(tuples))
+        if not self._optional:
+            return tuples
+        for at, row in enumerate(tuples):
+            if row is not None and (absent := row.count(UNSET)):
+                members[at] -= absent
+                tuples[at] = tuple([None if value is UNSET else value for value in row])
+        return [row and row[: self._width] for row in tuples]

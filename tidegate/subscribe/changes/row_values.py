@@ -24,7 +24,9 @@ class RowLines:
     def values(self, row: Mapping[str, Any], version: RowVersion) -> RowValues:
         """Return the row's values.
 
-        A row of an older version of the table has NULL in columns that came later.
+        A row of an older version of the table has NULL in columns that came later. A row at or above
+        ``Relation.exact_from`` is of none of these: it has exactly the relation's columns, or is of a version
+        that came after the relation was made.
 
         Raises ``SchemaMismatch``, with the columns that are too many or too few.
         """
@@ -35,8 +37,9 @@ class RowLines:
             except KeyError:
                 pass
         relation = self._relation
-        more = sorted(row.keys() - {*columns} - relation.removed)
-        fewer = sorted({*columns} - row.keys() - relation.added)
+        is_older = version.updated < relation.exact_from
+        more = sorted(row.keys() - {*columns} - (relation.removed if is_older else frozenset()))
+        fewer = sorted({*columns} - row.keys() - (relation.added if is_older else frozenset()))
         if not more and not fewer:
             return tuple([row.get(name) for name in columns])
         raise SchemaMismatch(

@@ -128,6 +128,12 @@ def at_or_below(walls: IntColumn, logicals: IntColumn, bound: Timestamp) -> Mask
     return mask
 
 
+def below(walls: IntColumn, logicals: IntColumn, bound: Timestamp) -> Mask:
+    """Return the mask of the timestamps below a bound."""
+    mask: Mask = (walls < bound.wall) | ((walls == bound.wall) & (logicals < bound.logical))
+    return mask
+
+
 def int_column(numbers: Sequence[int]) -> IntColumn:
     """Return numbers of 64 bits as a column."""
     return np.array(numbers, np.int64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.changefeed.definition.feed import TableName
+from tidegate.hlc import MAX, Timestamp
 from tidegate.rows.types import SqlType
 
 TABLE: Final = "table"
@@ -24,6 +25,9 @@ class Relation:
         added: those of ``columns`` that rows of older versions of the table lack; they are NULL there.
         types: the SQL types of ``columns``, in their order; empty where they are not known.
         removed: columns that only rows of older versions have; they are left out.
+        exact_from: rows at or above it have exactly ``columns``. It is the modification time of the version
+            of the table from which on all known ones have these. So ``added`` and ``removed`` are about rows
+            below it; where it is not known, about all rows.
         composite: those of ``primary_key`` of which records of a row and of its deletion may have two forms
             of one value, as 1.50 and 1.5.
     """
@@ -36,6 +40,7 @@ class Relation:
     removed: frozenset[str] = frozenset()
     types: tuple[SqlType, ...] = ()
     composite: frozenset[str] = frozenset()
+    exact_from: Timestamp = MAX
 
     @property
     def known_types(self) -> tuple[SqlType | None, ...]:

@@ -41,6 +41,7 @@ def test_a_name_that_users_could_not_have_is_refused_before_the_password_is_aske
         (["--postgres", "6875"], "write host:port"),
         (["--tls-cert", "x"], "belong together"),
         (["--users", "/nowhere"], "cannot be read"),
+        (["--without", "diffs"], "no switch 'diffs'; there are envelope_upsert"),
     ],
 )
 def test_settings_are_refused_before_anything_is_read(arguments: list[str], sentence: str) -> None:

@@ -64,6 +64,7 @@ class HandFeed:
         self.partitions = partitions
         self.options = replace(options, topic_prefix=prefix)
         self._jobs = Topics(self.app_id, "").jobs
+        self._states: dict[str, StateRecord] = {}
         self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         if beside is None:
             create_topic(bootstrap, self._jobs)
@@ -98,6 +99,7 @@ class HandFeed:
             output_partitions=self.partitions,
         )
         state = StateRecord(FeedId(feed_id), FIRST_EPOCH, FeedState.RUNNING, start, active.targets)
+        self._states[feed_id] = state
         for record in (DefinitionRecord(replace(active.definition, accepted=accepted)), state):
             self.producer.produce(self._jobs, record.to_bytes(), record.key)
         self.flush()
@@ -105,6 +107,12 @@ class HandFeed:
     def persist(self, wall: int, feed_id: str = "feed") -> None:
         """Store the high-water of a feed."""
         record = ProgressRecord(FeedId(feed_id), FIRST_EPOCH, ResolvedTimestamp(Timestamp(wall)), {})
+        self.producer.produce(self._jobs, record.to_bytes(), record.key)
+        self.flush()
+
+    def end(self, state: FeedState, error: str = "", feed_id: str = "feed") -> None:
+        """Store that a feed has ended."""
+        record = replace(self._states[feed_id], state=state, error=error)
         self.producer.produce(self._jobs, record.to_bytes(), record.key)
         self.flush()
 
@@ -149,7 +157,7 @@ class HandFeed:
         assert self.producer.flush(60) == 0
 
 
-def opened(feed: HandFeed, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:
+def opened(feed: HandFeed, /, statement: str = "SUBSCRIBE accounts", **more: Any) -> LiveSubscription:
     """A subscription of the feed's application."""
     return subscribe(statement, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix, **more)
 

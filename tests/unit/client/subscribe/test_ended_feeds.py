@@ -12,8 +12,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import COMES_S, HandFeed, account, next_of, opened
-from tidegate.changefeed.definition.feed import FeedId
-from tidegate.client.subscribe.ended_feeds import EndedFeeds, JobsPlace
+from tidegate.changefeed.definition.feed import FeedId, FeedState
+from tidegate.client.jobs import JobsReading
+from tidegate.client.kafka.reader import PartitionReader
+from tidegate.client.subscribe.ended_feeds import EndedFeeds, JobsPlace, SharedJobs
 from tidegate.errors import InputError, ObjectDropped
 from tidegate.hlc import Timestamp
 
@@ -120,3 +122,44 @@ def test_an_answer_that_passes_is_asked_for_again(
         assert not ends.look(0.1)
         assert ends.look(COMES_S)
         assert ends.first() is None
+
+
+def deleted(*_: object) -> None:
+    """What reading raises when records are gone."""
+    raise InputError("deleted")
+
+
+def test_gates_that_share_a_reading_of_the_jobs_topic_see_what_stood_there_when_each_asked(
+    feed: HandFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: list[PartitionReader] = []
+    opened_by = PartitionReader.__init__
+
+    def count(reader: PartitionReader, *arguments: Any) -> None:
+        readers.append(reader)
+        opened_by(reader, *arguments)
+
+    monkeypatch.setattr(PartitionReader, "__init__", count)
+    application = JobsPlace(feed.connection, feed.app_id)
+    with closing(SharedJobs(application)) as jobs:
+        first, second = (EndedFeeds(application, {FeedId("feed")}, jobs) for _ in range(2))
+        with closing(first), closing(second):
+            first.ask()
+            assert first.look(COMES_S)
+            assert first.first() is None
+            feed.drop()
+            second.ask()
+            assert second.look(COMES_S)
+            end = second.first()
+            assert end is not None
+            assert (end.high_water, end.state) == (Timestamp(7), FeedState.DROPPED)
+        assert len(readers) == 1
+        monkeypatch.setattr(JobsReading, "poll", deleted)
+        feed.persist(8)
+        third = EndedFeeds(application, {FeedId("feed")}, jobs)
+        third.ask()
+        with pytest.raises(InputError, match="deleted"):
+            third.look(COMES_S)
+        monkeypatch.undo()  # the next look begins anew
+        assert third.look(COMES_S)
+        assert third.first() == end._replace(high_water=Timestamp(8))

@@ -104,3 +104,18 @@ def test_records_that_are_deleted_raise_the_first_offset(
     while reader.lows.get(_place(feed)) != 2:
         assert time.monotonic() < until, reader.lows
         reader.poll(0.1)
+
+
+def test_it_is_at_the_ends_when_all_that_brokers_have_is_read(feed: HandFeed, reader: FeedReader) -> None:
+    assert not reader.at_ends()  # no broker has told anything
+    _read_all(feed, reader)
+    assert reader.at_ends()
+    feed.mark(11)
+    until = time.monotonic() + COMES_S
+    while not reader.poll(0.1):
+        assert time.monotonic() < until
+    assert reader.at_ends()
+    reader.pause([_place(feed)])
+    feed.mark(13)
+    reader.poll(0.5)
+    assert reader.at_ends()  # others hold the partition back, so nothing opens by it

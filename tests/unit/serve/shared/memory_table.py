@@ -77,6 +77,7 @@ class MemorySource:
         closed: whether the reader has let go of it.
         failure: an error that the next read raises.
         others: an error that is raised when it is asked whether the topics are still the same.
+        succeeded: whether its feed has: nothing follows what was let.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class MemorySource:
         self.closed = False
         self.failure: BaseException | None = None
         self.others: BaseException | None = None
+        self.succeeded = False
 
     def let(self, count: int) -> None:
         """Let so many more records be read."""
@@ -114,6 +116,9 @@ class MemorySource:
         if self.others is not None:
             raise self.others
         return True
+
+    def has_ended(self, *, is_begun: bool) -> bool:
+        return self.succeeded and self._at == self._until and self._gate.minimum <= self._gate.delivered
 
     def read(self, timeout_s: float) -> None:
         with self._more:
@@ -165,7 +170,8 @@ class MemoryTable:
         self.shared = SharedTable("feed", as_of, log_bytes, self.threads, self.kept_memory, sizes, whole)
         rows = open_table_rows(data, "feed", RELATION, most)
         follower = TableFollower(RELATION, rows, as_of, spill)
-        self.reader = TableReader(self.source, follower, rows, self.shared.publish, self.shared.fail)
+        shared = self.shared
+        self.reader = TableReader(self.source, follower, rows, shared.publish, shared.fail, shared.finish)
         self.shared.read(self.reader)
         self.thread = threading.Thread(target=self.reader.run)
         self.streams: list[SharedStream] = []

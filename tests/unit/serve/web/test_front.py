@@ -31,6 +31,7 @@ from tidegate.serve.web.front import statement_of
 from tidegate.serve.web.guard import WebAccess
 from tidegate.serve.web.watched_feeds import WatchedFeeds
 from tidegate.subscribe.statement.parser import parse_subscribe
+from tidegate.subscribe.statement.switches import SubscribeSwitches
 from tidegate.subscribe.updates.relation import Relation
 
 FILES = Path("tidegate/serve/web/files")
@@ -117,6 +118,7 @@ def test_a_statement_quotes_what_needs_it() -> None:
     assert found.subject.parts == ("d.e", "s c", 'a"b')  # type: ignore[union-attr]
     assert found.output.key[0].parts == ("Key",)
     assert parse_subscribe(statement_of(Relation(TableName("t"), ("x",)))).output.key == ()
+    assert parse_subscribe(statement_of(odd, SubscribeSwitches(envelope_upsert=False))).output.key == ()
 
 
 def test_tls_is_spoken(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ class Topic:
     def shared(self, plan: SubscribePlan, as_of: int) -> list[Any]:
         """The rows that a server shows of the table, which several subscriptions share."""
         rows = MemoryKeyRows()
-        follower = TableFollower(self.relation, rows, Timestamp(as_of))
+        follower = TableFollower(plan.relation, rows, Timestamp(as_of))
         shown_by = StatementRows(plan, "feed")
         shown: list[Any] = []
         for opening, offsets in self.openings():

@@ -1,0 +1,104 @@
+"""Ends a reading whose feed has ended, when nothing more of it comes.
+
+While a gate opens, each opening asks whether the feed had ended (`FeedGate.is_same`). Behind the last marker
+of a feed nothing opens any more. So a gate that stands asks as well:
+
+1. It has stood for ``LOOK_S``. The jobs topic is asked for its end, and the topics whether they are still
+   the same: the clusters of both have to answer.
+2. The feed has ended with the high-water H. No marker is above H. If everything up to H was let through, the
+   reading ends.
+3. If not, the marker of H may be on its way, or may never come: a worker persists H more often than it
+   writes markers, and one that is fenced between the two writes none. So the reading ends once the end has
+   been known for ``LAST_MARKER_S``, and the brokers have nothing that was not read.
+
+A feed that has succeeded ends the reading without an error in step 2 alone.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from tidegate.changefeed.definition.feed import FeedState
+from tidegate.client.subscribe.ended_feeds import EndedFeed, EndedFeeds
+from tidegate.client.subscribe.feed_reader import FeedReader
+from tidegate.errors import ObjectDropped
+from tidegate.hlc import Timestamp
+
+#: How often a gate that stands asks. One that opens asks at each opening, so it asks more often.
+LOOK_S: Final = 5.0
+#: How long the last marker of a feed that has ended is waited for.
+LAST_MARKER_S: Final = 30.0
+_HOW: Final = {
+    FeedState.DROPPED: "was dropped",
+    FeedState.FAILED: "has failed",
+    FeedState.SUCCEEDED: "has succeeded",
+}
+
+
+class StandingGate:
+    """Asks about the feeds of one gate while it stands. One thread uses it."""
+
+    def __init__(self, ends: EndedFeeds, reader: FeedReader) -> None:
+        self._ends = ends
+        self._reader = reader
+        self._is_asked = False
+        self._look_at = time.monotonic() + LOOK_S
+        #: Since when the end is known, and all that the brokers had is read.
+        self._known_at: float | None = None
+
+    def opens(self) -> None:
+        """Say that the gate opens: it does not stand any more."""
+        self._is_asked, self._known_at = False, None
+        self._look_at = time.monotonic() + LOOK_S
+
+    def has_ended(self, delivered: Timestamp, *, is_begun: bool) -> bool:
+        """Return whether a feed has succeeded, and everything up to its high-water was let through.
+
+        ``delivered`` is up to where the gate has let everything through; ``is_begun`` is whether the gate's
+        reader has given what it begins with, such as a snapshot. It waits for nothing. Raises
+        ``ObjectDropped`` for any other end behind which nothing comes.
+        """
+        now = time.monotonic()
+        if not self._is_asked:
+            if now >= self._look_at:
+                self._reader.ask_topics()
+                self._ends.ask()
+                self._is_asked = True
+            return False
+        if not (self._reader.same_topics(0.0) and self._ends.look(0.0)):
+            return False
+        self._is_asked, self._look_at = False, now + LOOK_S
+        end = self._ends.first()
+        if end is None:
+            self._known_at = None
+            return False
+        if delivered < end.high_water and not self._is_over(now):
+            return False
+        if end.state is FeedState.SUCCEEDED and is_begun and delivered >= end.high_water:
+            return True
+        raise ObjectDropped(_told(end, delivered))
+
+    def _is_over(self, now: float) -> bool:
+        """Return whether the last marker was waited for."""
+        if not self._reader.at_ends():
+            return False
+        if self._known_at is None:
+            self._known_at = now
+        return now - self._known_at >= LAST_MARKER_S
+
+
+def _told(end: EndedFeed, delivered: Timestamp) -> str:
+    reason = f" ({end.reason})" if end.reason else ""
+    if delivered < end.high_water:
+        complete = (
+            f"is complete up to {delivered}. Its high-water is {end.high_water}, whose marker has not come"
+        )
+    elif end.state is FeedState.SUCCEEDED:
+        complete = f"is complete up to {end.high_water}. That is below AS OF, so there is no snapshot"
+    else:
+        complete = f"is complete up to {end.high_water}"
+    return (
+        f"feed {end.feed_id} {_HOW[end.state]}{reason}, and {complete}. Nothing follows in its topics: begin "
+        "again with a snapshot of another feed that has the table"
+    )
