@@ -165,9 +165,9 @@ class _FollowedRange:
             return
         if command.raft_index <= self._applied:
             return
-        gap = self._gap_before(command)
-        if gap is not None:
-            yield from self.break_off(gap)
+        hole = self._hole_before(command)
+        if hole is not None:
+            yield from self.break_off(hole)
             return
         self._applied = command.raft_index
         if command.ops is None:
@@ -181,7 +181,7 @@ class _FollowedRange:
         if end is not None:
             yield from self.break_off(end)
 
-    def _gap_before(self, command: Command) -> FeedEnd | None:
+    def _hole_before(self, command: Command) -> FeedEnd | None:
         if command.generation != self._generation:
             what = f"generation {command.generation} began without its snapshot"
         elif command.raft_index != self._applied + 1:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
+from tidegate.errors import ForbiddenOp, GenerationError, MalformedEntry, MissingEntries, RangeError
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
@@ -269,7 +269,7 @@ def test_an_ended_range_is_not_revived_by_a_replay() -> None:
 @pytest.mark.parametrize(
     ("entry", "error", "why"),
     [
-        (_command(12), IndexGap, "11 to 11 are missing"),
+        (_command(12), MissingEntries, "11 to 11 are missing"),
         (_command(11, generation=0), GenerationError, "fell from 1 to 0"),
         (_command(11, generation=2), GenerationError, "without its snapshot"),
         (Heartbeat(_ID, Generation(2), _closed(9), RaftIndex(10)), GenerationError, "without its snapshot"),
@@ -280,11 +280,11 @@ def test_an_ended_range_is_not_revived_by_a_replay() -> None:
         (_command(11, _write(6, key=b"zz")), MalformedEntry, "outside the range"),
         (_command(11, DeleteRange(b"a", b"b", Timestamp(5))), ForbiddenOp, "a range deletion at"),
         (_command(11)._replace(ops=None), MalformedEntry, "no op log"),
-        (_snapshot(12), IndexGap, "skipped entries"),
-        (_snapshot(12, generation=2), IndexGap, "skipped entries"),
+        (_snapshot(12), MissingEntries, "skipped entries"),
+        (_snapshot(12, generation=2), MissingEntries, "skipped entries"),
         (_snapshot(10, generation=0), GenerationError, "fell from 1 to 0"),
         (_snapshot(10, generation=2, chunk=1, chunks=2), MalformedEntry, "chunk 0 was expected"),
-        (RangeEnd(_ID, Generation(1), RaftIndex(11)), IndexGap, "ended at index 11"),
+        (RangeEnd(_ID, Generation(1), RaftIndex(11)), MissingEntries, "ended at index 11"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(
