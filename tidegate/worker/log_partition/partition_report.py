@@ -25,29 +25,29 @@ from tidegate.worker.output.outlet import OutletReport, OutletState
 
 
 def running_report(
-    pipeline: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
+    commit_loop: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
 ) -> PartitionReport:
     """Report on a partition that is restored. ``next_offset`` is the log position behind its last step."""
-    running = pipeline.running_step
+    running = commit_loop.running_step
     report = PartitionReport(
-        pipeline.status.partition,
-        _state(pipeline),
+        commit_loop.status.partition,
+        _state(commit_loop),
         next_offset=next_offset,
         lag_records=None if log_end is None else max(0, log_end - next_offset),
-        inflight_rows=pipeline.in_flight.rows,
-        oldest_unacknowledged_ms=int(pipeline.in_flight.oldest_s * 1000),
+        inflight_rows=commit_loop.in_flight.rows,
+        oldest_unacknowledged_ms=int(commit_loop.in_flight.oldest_s * 1000),
         step_ms=int(running.seconds * 1000),
         step_of=running.records,
-        held_for=tuple(sorted(pipeline.processor.held_for)),
+        held_for=tuple(sorted(commit_loop.processor.held_for)),
         restore_ms=restore_ms,
     )
-    return _with_status(report, pipeline.status, pipeline.outlets.report())
+    return _with_status(report, commit_loop.status, commit_loop.outlets.report())
 
 
-def _state(pipeline: CommitLoop) -> str:
-    if pipeline.waiting:
+def _state(commit_loop: CommitLoop) -> str:
+    if commit_loop.waiting:
         return WAITING
-    return "held" if pipeline.processor.held else "running"
+    return "held" if commit_loop.processor.held else "running"
 
 
 def _with_status(

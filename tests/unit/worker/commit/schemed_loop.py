@@ -58,7 +58,7 @@ class Owner:
         self.next = int(self.processor.next_offset or 0)
         self._controls = int(self.processor.next_control_offset)
         limits = CommitLimits(batch_records=1, inflight_batches=inflight, queued_batches=99, outlets=PATIENT)
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             self.processor,
             store,
             lambda _: lambda: sink,
@@ -68,18 +68,18 @@ class Owner:
             schema_ids=ids,
             present=present,
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
     async def die(self) -> None:
         """End as a killed process does: nothing more is sent or committed."""
-        for task in self.pipeline._tasks:
+        for task in self.commit_loop._tasks:
             task.cancel()
-        await asyncio.gather(*self.pipeline._tasks, return_exceptions=True)
+        await asyncio.gather(*self.commit_loop._tasks, return_exceptions=True)
 
     async def tell(self, *messages: ControlMessage) -> None:
         """Messages of the control topic."""
         for message in messages:
-            self.pipeline.control([ControlRecord(Offset(self._controls), message)])
+            self.commit_loop.control([ControlRecord(Offset(self._controls), message)])
             self._controls += 1
         await settle()
 
@@ -89,7 +89,7 @@ class Owner:
         while self.next < end:
             behind = min(self.next + batch, end)
             records = RECORDS[self.next : behind]
-            self.pipeline.offer(FetchedBatch("log", 0, self.next, behind, len(RECORDS), records))
+            self.commit_loop.offer(FetchedBatch("log", 0, self.next, behind, len(RECORDS), records))
             self.next = behind
         await settle()
 

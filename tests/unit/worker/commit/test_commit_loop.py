@@ -23,7 +23,7 @@ def test_nothing_is_committed_before_every_row_of_its_batch_is_acknowledged() ->
         driven.sink.acknowledge(0)
         await settle()
         assert driven.writer.offsets == [0, 1, 2]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -32,7 +32,7 @@ def test_nothing_is_committed_before_every_row_of_its_batch_is_acknowledged() ->
 def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last: int) -> None:
     async def scenario() -> None:
         driven = Driven()
-        driven.pipeline.offer(FetchedBatch("log", 0, 0, 6, 6, driven.records[:6]))
+        driven.commit_loop.offer(FetchedBatch("log", 0, 0, 6, 6, driven.records[:6]))
         await settle()
         driven.sink.acknowledge(*({0, 1, 2, 3} - {last}))
         await settle()
@@ -40,7 +40,7 @@ def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last
         driven.sink.acknowledge(last)
         await settle()
         assert driven.writer.offsets == [5]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -55,7 +55,7 @@ def test_a_batch_is_not_committed_over_one_that_still_waits() -> None:
         driven.sink.acknowledge(1)
         await settle()
         assert driven.writer.offsets == [0, 1, 2, 3, 4]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -71,7 +71,7 @@ def test_batches_are_committed_in_order_whatever_is_acknowledged_first() -> None
         await settle()
         assert driven.writer.offsets == [0, 1, 2, 3, 4]
         assert len(driven.writer.transactions[-1]) == 3, "what is acknowledged shares a transaction"
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -89,7 +89,7 @@ def test_a_commit_carries_state_and_checkpoint_of_its_own_moment() -> None:
         assert committed.checkpoint.offset == committed.offset == 2
         assert driven.next_offset == 5
         driven.sink.acknowledge(1, 2)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -104,7 +104,7 @@ def test_no_more_batches_are_in_flight_than_allowed(inflight: int) -> None:
             driven.sink.acknowledge(number)
             await settle()
         assert driven.writer.offsets == list(range(11))
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -113,14 +113,14 @@ def test_a_held_partition_steps_no_batch_until_it_is_released() -> None:
     async def scenario() -> None:
         driven = Driven()
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
         await driven.offer(0, 3)
         assert driven.next_offset == 0
-        driven.pipeline.control([ControlRecord(Offset(2), other)])
+        driven.commit_loop.control([ControlRecord(Offset(2), other)])
         await settle()
         assert driven.next_offset == 3
         driven.sink.acknowledge(*range(len(driven.sink.rows)))
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -129,7 +129,7 @@ def test_a_new_feed_is_registered_at_the_end_that_the_log_had_at_the_opening() -
     async def scenario() -> None:
         driven = Driven(inflight=9, present=5)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
         await driven.offer(0, 4)
         assert not driven.processor.held
         await driven.offer(4, 8)
@@ -138,7 +138,7 @@ def test_a_new_feed_is_registered_at_the_end_that_the_log_had_at_the_opening() -
         (answer,) = driven.registered
         assert answer.position == driven.next_offset == 5
         assert [known.table_id for known in answer.tables] == [104]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -147,10 +147,10 @@ def test_an_empty_log_lets_a_feed_register_at_once() -> None:
     async def scenario() -> None:
         driven = Driven(present=0)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
         await settle()
         assert [answer.position for answer in driven.registered] == [0]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -162,16 +162,16 @@ def test_the_present_is_reached_where_nothing_but_offsets_is_left(ended_by: str)
     async def scenario() -> None:
         driven = Driven(present=5)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
         await settle()
         assert driven.registered == []
         if ended_by == "a cut":
-            driven.pipeline.cut(5)
+            driven.commit_loop.cut(5)
         else:
-            driven.pipeline.offer(FetchedBatch("log", 0, 0, 5, 5, ()))
+            driven.commit_loop.offer(FetchedBatch("log", 0, 0, 5, 5, ()))
         await settle()
         assert len(driven.registered) == 1
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -182,11 +182,11 @@ def test_an_activation_never_waits_for_the_present() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=9, present=11)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), other)])
+        driven.commit_loop.control([ControlRecord(Offset(1), other)])
         await driven.offer(0, 3)
         assert len(driven.sink.rows) == 2, "the row at offset 2, for both feeds"
         driven.sink.acknowledge(0, 1)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -199,10 +199,10 @@ def test_a_partition_that_is_held_from_before_registers_at_once() -> None:
         first = activation([TABLE.descriptor], feed_id="first")
         driven.processor.control([ControlRecord(Offset(1), Register(first.definition))])
         second = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(2), Register(second.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(2), Register(second.definition))])
         await settle()
         assert [answer.feed_id for answer in driven.registered] == ["second"]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -211,13 +211,13 @@ def test_a_feed_that_is_removed_before_the_present_is_never_registered() -> None
     async def scenario() -> None:
         driven = Driven(inflight=9, present=3)
         other = activation([TABLE.descriptor], feed_id="second").definition
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other))])
-        driven.pipeline.control([ControlRecord(Offset(2), Remove(other.id, other.epoch))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other))])
+        driven.commit_loop.control([ControlRecord(Offset(2), Remove(other.id, other.epoch))])
         await driven.offer(0, 4)
         assert driven.next_offset == 4, "the partition is not held"
         assert driven.registered == []
         driven.sink.acknowledge(0, 1)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -226,7 +226,7 @@ def test_draining_waits_for_what_is_in_flight_and_steps_nothing_more() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=1)
         await driven.offer(0, 6)
-        draining = asyncio.ensure_future(driven.pipeline.drain())
+        draining = asyncio.ensure_future(driven.commit_loop.drain())
         await settle()
         assert not draining.done()
         driven.sink.acknowledge(0)
@@ -247,6 +247,6 @@ def test_a_full_queue_asks_for_no_more_and_an_emptied_one_for_the_next() -> None
             driven.sink.acknowledge(number)
             await settle()
         assert driven.valve.calls.count("proceed") > before
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)

@@ -165,7 +165,7 @@ class Bench:
         self.processor, self.sink = Processor(), Sink(self.events)
         self.writer, self.valve = Writer(self.events), Valve()
         self.ends: list[int | None] = []
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             self.processor,
             self.writer,
             lambda _: lambda: self.sink,
@@ -175,13 +175,13 @@ class Bench:
             schema_ids=HandIds(),
             completed=lambda flight: self.ends.append(flight.end),
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
     def offer(self, *offsets: int, behind: int = 0) -> None:
         """One fetched batch of these offsets, and of so many behind them that have no record."""
         records = [Record(offset, None, None, 0) for offset in offsets]
         end = offsets[-1] + 1 + behind
-        self.pipeline.offer(FetchedBatch("log", 0, offsets[0], end, end, records))
+        self.commit_loop.offer(FetchedBatch("log", 0, offsets[0], end, end, records))
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for what must come; pytest's time limit ends a test where it does not."""
@@ -259,7 +259,7 @@ def test_a_cut_is_taken_before_the_batches_behind_it() -> None:
     async def test() -> None:
         bench = Bench()
         await bench.opened()
-        bench.pipeline.cut(7)
+        bench.commit_loop.cut(7)
         bench.offer(7)
         await bench.until(lambda: bench.processor.stepped == [7])
         await bench.until(lambda: len(bench.writer.commits) == 2)
@@ -279,11 +279,11 @@ def test_rows_that_find_no_room_are_sent_later_and_in_order() -> None:
     run(test)
 
 
-def test_an_idle_pipeline_drains_at_once() -> None:
+def test_an_idle_commit_loop_drains_at_once() -> None:
     async def test() -> None:
         bench = Bench()
         await bench.opened()
-        await bench.pipeline.drain()
+        await bench.commit_loop.drain()
 
     run(test)
 

@@ -37,7 +37,7 @@ def test_batches_without_rows_of_the_feed_are_not_committed_before_the_gap(tmp_p
         owner.kafka.sinks[SLOW].comes_back()
         await successor.offer(2)
         assert owner.kafka.sinks[SLOW].first_seen() == {b"0": [0, 3], b"1": [1, 4], b"2": [2]}
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -54,7 +54,7 @@ def test_the_spool_dies_with_the_process(tmp_path: Path) -> None:
         await successor.comes_back(SLOW)
         assert owner.kafka.sinks[SLOW].offsets == [0, 1, *range(9)], "copies, then what is new"
         assert owner.kafka.named(SLOW) == 8
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -90,7 +90,7 @@ def test_two_feeds_that_wait_for_each_other_are_detached_together(tmp_path: Path
         await owner.comes_back(SLOW)
         assert owner.kafka.named(FAST) == owner.kafka.named(SLOW) == 7
         assert owner.kafka.sinks[SLOW].offsets == owner.kafka.sinks[FAST].offsets == list(range(8))
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -155,10 +155,10 @@ def test_nothing_is_committed_while_it_is_changed(tmp_path: Path) -> None:
 
         owner.processor.detach = patched  # type: ignore[method-assign]
         later = _Later(lambda: owner.kafka.sinks[SLOW].acknowledge(9))
-        owner.pipeline._stepper._thread = later
+        owner.commit_loop._stepper._thread = later
         await owner.passes(2)
         assert committed == []
         assert (owner.kafka.position, owner.kafka.named(SLOW)) == (1, 1), "and attached again"
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)

@@ -166,7 +166,7 @@ def test_a_refused_row_fails_its_feed_and_no_other_and_nothing_behind_it_is_prom
         assert set(cluster.sinks[_A].offsets) == set(range(9))
         assert cluster.named(_A) == 8
         assert _in_order(cluster.sinks[_A])
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -180,7 +180,7 @@ def test_the_failure_is_committed_with_the_batch_that_lacks_the_row_and_not_behi
         await _until_quiet(owner, cluster)
         group = next(group for group in cluster.transactions if any(one.outputs.get(_B) for one in group))
         assert [ack.feed_id for one in group for ack in one.acks] == [_B]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -200,7 +200,7 @@ def test_a_crash_between_the_refusal_and_the_commit_leaves_the_feed_as_it_was(tm
         await _until_quiet(owner, cluster)
         assert cluster.failures == []
         assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -216,7 +216,7 @@ def test_rows_of_other_feeds_that_the_ended_producer_had_are_written_again_in_or
         assert cluster.failures == []
         assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
         assert cluster.position == 2
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -245,8 +245,8 @@ def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path,
         assert all(_in_order(sink) for sink in cluster.sinks.values())
         assert (cluster.position, cluster.named(_A)) == (4, 4)
         assert _B.encode() not in cluster.state
-        assert [report.feed_id for report in owner.pipeline.outlets.report()] == [_A]
-        await owner.pipeline.drain()
+        assert [report.feed_id for report in owner.commit_loop.outlets.report()] == [_A]
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -265,7 +265,7 @@ def test_a_detached_feed_fails_too_when_its_topic_turns_out_to_be_gone(tmp_path:
         assert cluster.failures == []
         await _until_quiet(owner, cluster)
         assert cluster.failures == [_B]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -276,12 +276,12 @@ def test_letting_go_of_a_partition_fails_the_feed_first(tmp_path: Path) -> None:
         cluster.refused[_B, 1] = How.AT_THE_CALL
         owner = Owner(cluster, tmp_path)
         await owner.offer(1)
-        draining = asyncio.ensure_future(owner.pipeline.drain())
+        draining = asyncio.ensure_future(owner.commit_loop.drain())
         await _until_quiet(owner, cluster)
         await draining
         successor = Owner(cluster, tmp_path)
         await successor.offer(3)
-        letting_go = asyncio.ensure_future(successor.pipeline.drain())
+        letting_go = asyncio.ensure_future(successor.commit_loop.drain())
         await _until_quiet(successor, cluster)
         await letting_go
         assert cluster.failures in ([_B], [])
@@ -334,7 +334,7 @@ def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_
             else:
                 assert set(sink.offsets) == set(range(end))
                 assert cluster.named(feed_id) == end - 1
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -349,7 +349,7 @@ async def _act(owner: Owner, cluster: _Cluster, what: str, number: int) -> Owner
             cluster.producer.come_to_the_end()
             await settle()
         case "let go":
-            draining = asyncio.ensure_future(owner.pipeline.drain())
+            draining = asyncio.ensure_future(owner.commit_loop.drain())
             for _ in range(30):
                 cluster.answer_all()
                 await owner.passes(2)

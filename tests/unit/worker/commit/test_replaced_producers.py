@@ -117,7 +117,7 @@ async def _offer(owner: Owner, records: int) -> None:
     batch = [Record(offset, None, None, 0) for offset in range(first, end)]
     owner.next = end
     owner.kafka.log_end = max(owner.kafka.log_end, end)
-    owner.pipeline.offer(FetchedBatch("log", 0, first, end, end, batch))
+    owner.commit_loop.offer(FetchedBatch("log", 0, first, end, end, batch))
     await settle()
 
 
@@ -143,7 +143,7 @@ def test_what_is_acknowledged_behind_a_batch_that_is_not_is_written_again_with_i
         await _until_quiet(owner, cluster)
         assert cluster.old_keys() == []
         assert cluster.position == 3
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -166,7 +166,7 @@ def test_a_batch_that_was_acknowledged_is_not_committed_before_its_copies_are_th
         cluster.answer_all()
         await settle()
         assert cluster.position == 1
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -217,7 +217,7 @@ def test_whenever_producers_end_the_last_record_of_a_key_is_its_newest_and_no_co
             assert set(sink.offsets) == set(range(owner.next))
             assert cluster.named(feed_id) == owner.next - 1
             assert all(offsets == sorted(offsets) for offsets in sink.first_seen().values())
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -241,7 +241,7 @@ async def _live_through(owner: Owner, cluster: _Cluster, rng: Random) -> Owner:
         case "quiet":
             await _until_quiet(owner, cluster)
         case "let go":
-            draining = asyncio.ensure_future(owner.pipeline.drain())
+            draining = asyncio.ensure_future(owner.commit_loop.drain())
             for _ in range(30):
                 cluster.answer_all()
                 await owner.passes(2)

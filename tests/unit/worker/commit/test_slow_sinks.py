@@ -57,7 +57,7 @@ def test_the_sink_is_back_and_everything_is_as_it_was(tmp_path: Path) -> None:
         assert owner.kafka.sinks[SLOW].topic[-1] == row_of(SLOW, 22)
         assert (owner.kafka.gap(SLOW), owner.kafka.named(SLOW)) == (None, 22)
         assert owner.report(SLOW) == OutletReport(SLOW)
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -113,8 +113,8 @@ def test_too_much_in_memory_is_waited_for_a_quarter_of_the_time(tmp_path: Path) 
         assert owner.processor.position == 0, "nothing more is stepped"
         await owner.passes(STALL_S / 2)
         assert owner.report(SLOW).state is OutletState.LIVE, "a single batch could not come in parts"
-        owner.pipeline.outlets._outlets[SLOW]._limits = replace(
-            owner.pipeline.outlets._limits, memory_bytes=VALUE_BYTES * 3 // 2
+        owner.commit_loop.outlets._outlets[SLOW]._limits = replace(
+            owner.commit_loop.outlets._limits, memory_bytes=VALUE_BYTES * 3 // 2
         )
         await owner.passes(2)
         assert owner.processor.position == 1
@@ -133,7 +133,7 @@ def test_messages_about_feeds_are_taken_up_while_there_is_too_much_in_memory(tmp
         assert (owner.processor.position, list(owner.processor.feeds)) == (0, [FAST])
         await owner.passes(STALL_S + 2)
         assert (owner.kafka.position, list(owner.kafka.state)) == (2, [FAST.encode(), POSITION])
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -171,7 +171,7 @@ def test_a_slow_sink_is_given_more_time_for_what_a_scan_gives_at_once(tmp_path: 
             await owner.acknowledge(SLOW, 1)
             await owner.passes(1)
         assert (owner.report(SLOW), owner.kafka.gap(SLOW)) == (OutletReport(SLOW), None)
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -227,7 +227,7 @@ def test_whatever_comes_in_whatever_order_nothing_is_lost_and_no_key_is_reordere
             assert all(offsets == sorted(offsets) for offsets in seen), "a key is reordered"
             assert owner.kafka.named(feed_id) == end - 1
             assert owner.report(feed_id) == OutletReport(feed_id)
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -244,7 +244,7 @@ async def _act(owner: Owner, what: str, number: int) -> Owner:
             for sink in owner.kafka.sinks.values():
                 sink.room = 1 if what == "a little room" else 1_000
         case "let go":
-            draining = asyncio.ensure_future(owner.pipeline.drain())
+            draining = asyncio.ensure_future(owner.commit_loop.drain())
             await owner.passes(2 * STALL_S + 4)
             assert draining.done()
             return Owner(owner.kafka, owner.directory, owner.spool_bytes, inflight=owner.inflight)

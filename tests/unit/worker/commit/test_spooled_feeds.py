@@ -62,7 +62,7 @@ def test_rows_that_were_never_handed_over_come_before_the_spool(tmp_path: Path) 
         slow.room = 1_000
         await owner.comes_back(SLOW)
         assert slow.offsets == list(range(6))
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -77,7 +77,7 @@ def test_a_feed_that_lacks_rows_from_elsewhere_is_not_attached(tmp_path: Path) -
         await owner.comes_back(SLOW)
         assert owner.kafka.sinks[SLOW].offsets == [0, 1, 2, 0, 1, 2]
         assert owner.kafka.named(SLOW) == 2
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -93,7 +93,7 @@ def test_a_full_spool_stalls_the_feed(tmp_path: Path) -> None:
         assert (owner.kafka.named(SLOW), owner.kafka.gap(SLOW)) == (12, None)
         await owner.offer(1)
         assert owner.kafka.named(SLOW) == 13
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -106,7 +106,7 @@ def test_what_a_stalled_feed_has_thrown_away_waits_no_more(tmp_path: Path) -> No
         await owner.passes(STALL_S + 2)
         await owner.offer(10)
         assert owner.report(SLOW) == OutletReport(SLOW, OutletState.STALLED, ROW_BYTES, 0)
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -119,7 +119,7 @@ def test_a_spool_that_cannot_be_written_stalls_the_feed(tmp_path: Path) -> None:
         assert owner.report(SLOW).state is OutletState.STALLED
         await owner.comes_back(SLOW)
         assert owner.kafka.named(SLOW) == 3
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -136,7 +136,7 @@ def test_a_spool_that_cannot_be_read_stalls_the_feed(tmp_path: Path, monkeypatch
         await owner.comes_back(SLOW)
         assert owner.kafka.sinks[SLOW].offsets == [0, 1, 2, *range(7)]
         assert owner.kafka.named(SLOW) == 6
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -152,7 +152,7 @@ def test_a_feed_that_is_catching_up_is_stalled_when_its_sink_stops_again(tmp_pat
         assert (owner.kafka.position, owner.kafka.gap(SLOW)) == (5, 0)
         await successor.comes_back(SLOW)
         assert owner.kafka.named(SLOW) == 5
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -168,6 +168,6 @@ def test_the_pause_before_a_feed_is_resumed_grows_while_its_sink_flaps(tmp_path:
         await owner.comes_back(SLOW)
         await owner.passes(64)
         assert (owner.report(SLOW), owner.kafka.gap(SLOW)) == (OutletReport(SLOW), None)
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
