@@ -1,4 +1,4 @@
-"""No row is lost, invented or out of order, and no checkpoint lies, while ranges move, break and lag."""
+"""No row is lost, invented or out of order, and no checkpoint lies, while ranges move, break, have gaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidegate.raftlog import decode
 from tidegate.raftlog.entry import Command, RangeId, Snapshot
 from tidegate.ranges import range_log, range_snapshot, range_state, scan
 from tidegate.ranges.claim_answer import answer_claim
-from tidegate.ranges.gap import Lag
+from tidegate.ranges.gap import ToldGaps
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
 from tidegate.ranges.range_log import VersionHorizon
 from tidegate.ranges.range_state import RangeState
@@ -231,7 +231,7 @@ def test_a_claim_that_comes_after_its_promise_is_forgotten_hides_no_gap_of_a_det
 
 
 def _all_feeds_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A range names each feed that can lag, whatever keys it watches."""
+    """A range names each feed that can miss versions, whatever keys it watches."""
     monkeypatch.setattr(ServedFeeds, "__call__", lambda self, _: [feed.id for feed in self._feeds])
 
 
@@ -252,8 +252,8 @@ def _forgotten_promises_say_all(monkeypatch: pytest.MonkeyPatch) -> None:
         message = answer_claim(state, claim)
         if message is None or not message.complete or message.span is not None:
             return message
-        lags = tuple(Lag(feed, ()) for feed in state.serves(claim.span))
-        return message._replace(span=claim.span, lags=lags)
+        told = tuple(ToldGaps(feed, ()) for feed in state.serves(claim.span))
+        return message._replace(span=claim.span, told_gaps=told)
 
     monkeypatch.setattr(exchange, "answer_claim", answer)
 

@@ -191,7 +191,7 @@ def facts_of(processor: PartitionProcessor) -> dict[str, Any]:
         "quarantined": [
             [item.range_id, list(item.resolved), item.offset, item.cause] for item in status.quarantined
         ],
-        "gaps": [[item.feed_id, item.ranges, list(item.complete_to or ())] for item in status.lagging],
+        "gaps": [[item.feed_id, item.ranges, list(item.complete_to or ())] for item in status.with_gaps],
     }
 
 

@@ -152,7 +152,7 @@ class LogStep:
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
             self._parking.release_unneeded()
-            self._ranges.lags.look_at_feeds()
+            self._ranges.missing_versions.look_at_feeds()
 
     def ask(self, result: StepResult) -> None:
         """Add the requests for scans, and fail the feeds to which no scan can bring everything."""

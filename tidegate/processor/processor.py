@@ -480,7 +480,7 @@ class PartitionProcessor:
     def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
         """Freeze what changed, and add the checkpoint, the messages and the incidents of the step."""
         position = self._state.position
-        caught_up = self._ranges.settle_lags()
+        caught_up = self._ranges.settle_gaps()
         checkpoint = self._checkpoint(everything=everything or caught_up)
         if checkpoint.ranges or checkpoint.ended:
             result.checkpoint = checkpoint
@@ -500,7 +500,7 @@ class PartitionProcessor:
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
-        feeds = self._feeds.active_feeds(self._ranges.lagging.feeds)
+        feeds = self._feeds.active_feeds(self._ranges.gaps.feeds)
         clock, ended = self._ranges.table.clock, tuple(self._ranges.ended())
         return PartitionCheckpoint(
             self.partition,

@@ -96,7 +96,7 @@ class ProcessorState:
 
     def _lowest_read(self) -> Timestamp:
         """Return a time at or below which no row is read any more, by any feed, now or later."""
-        lowest: list[Timestamp] = [each.feed.start for each in self.ranges.lagging.feeds.values()]
+        lowest: list[Timestamp] = [each.feed.start for each in self.ranges.gaps.feeds.values()]
         lowest += (
             self._lowest_row(state)
             for state in self.ranges.table
@@ -173,7 +173,7 @@ class ProcessorState:
         self.read = self.position.offset if behind is None else Offset(behind - 1)
         self.rows.restore(others[StateTable.DESCRIPTORS])
         self.feeds.restore(value for _, value in others[StateTable.FEEDS])
-        self.ranges.lagging.restore()
+        self.ranges.gaps.restore()
         self._restore_clock()
 
     def _restore_clock(self) -> None:

@@ -290,9 +290,9 @@ def _given_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions in gaps are not held back for the scans of the feeds that miss them."""
 
     def take(scans: GapScans, state: RangeState, versions: Sequence[Version]) -> None:
-        lags, state.lags = state.lags, {}
+        gaps, state.gaps = state.gaps, {}
         original(scans, state, versions)
-        state.lags = lags
+        state.gaps = gaps
 
     original = GapScans.take
     commit = PlainRecords._commit

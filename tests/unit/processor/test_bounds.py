@@ -42,7 +42,7 @@ from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, Offset, OpenIntent, Parent, RaftIndex, RangeId, WriteIntent
 from tidegate.raftlog.request import Push, Scan, encode_request
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
 from tidegate.spans import Span
 
@@ -52,8 +52,8 @@ _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300), bounds=_
 _SCANS: Final = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
 
 
-def _feed(number: int, table: HandTable, *, can_lag: bool = True) -> Activate:
-    options = _SCANS if can_lag else WITH_MARKERS
+def _feed(number: int, table: HandTable, *, can_miss: bool = True) -> Activate:
+    options = _SCANS if can_miss else WITH_MARKERS
     return activation([table.descriptor], options, start=at(1 + number / 1_000), feed_id=f"feed-{number:020}")
 
 
@@ -114,7 +114,7 @@ class World:
         self.driven = _driven()
         self.driven.control(
             *(
-                _feed(number, rng.choice([PLAIN, OTHER]), can_lag=rng.random() < 0.8)
+                _feed(number, rng.choice([PLAIN, OTHER]), can_miss=rng.random() < 0.8)
                 for number in range(rng.choice([1, 10, 60]))
             )
         )
@@ -196,7 +196,7 @@ def _told(driven: Driven) -> object:
             state.promises,
             state.holes,
             state.floors,
-            state.lags,
+            state.gaps,
             state.claims,
             state.hand_offs,
             state.quarantine,
@@ -246,7 +246,7 @@ def test_a_range_whose_keys_are_too_long_to_store_is_quarantined_and_the_partiti
     log.open_range(2, Span(long, PLAIN.span.end))
     good.apply(PLAIN.put(5, 1, "x"), close=6)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (cause,) = driven.causes
     assert "range 2 is quarantined" in cause
@@ -264,7 +264,7 @@ def test_a_range_that_splits_at_a_key_that_is_too_long_stands_where_it_was() -> 
     parent.split(_long(PLAIN.key(50), _BOUNDS.key_bytes + 1), 2, close=7)
     parent.apply(PLAIN.put(8, 1, "y"), close=9)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     assert len(driven.causes) == 2
     assert len(driven.rows) == 1
@@ -302,7 +302,7 @@ def test_a_transaction_with_an_anchor_key_that_is_too_long_quarantines_its_range
     ranges[0].apply(WriteIntent(txn(1), (_BOUNDS.key_bytes + 1) * b"a", at(8), at(8)), close=7)
     ranges[1].apply(PLAIN.put(8, 60, "y"), close=9)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (cause,) = driven.causes
     assert "range 1 is quarantined" in cause
@@ -320,7 +320,7 @@ def test_a_cause_that_quotes_a_long_key_is_cut() -> None:
     opened = log.open_range(1, PLAIN.split(50)[0])
     opened.apply(PLAIN.put(5, 60, "x")._replace(key=_long(PLAIN.key(60), 30_000)))
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (cause,) = driven.causes
     assert "outside the range" not in cause, "which is behind the key"
@@ -429,8 +429,8 @@ def test_hand_offs_that_nobody_waits_for_are_not_kept_without_end() -> None:
 
 def test_a_hand_off_that_no_record_has_room_for_says_that_nothing_is_sure() -> None:
     claim = Claim(RangeId(3), RangeId(2), RaftIndex(9), PLAIN.span)
-    lags = tuple(Lag(f"feed-{number}", (Gap(PLAIN.span, None),)) for number in range(2_000))
-    message = HandOff(claim, ZERO_RESOLVED, complete=True, span=PLAIN.span, lags=lags)
+    told = tuple(ToldGaps(f"feed-{number}", (Gap(PLAIN.span, None),)) for number in range(2_000))
+    message = HandOff(claim, ZERO_RESOLVED, complete=True, span=PLAIN.span, told_gaps=told)
     _, value = encode_exchange(message, _BOUNDS)
     assert decode_exchange(value) == HandOff(claim, ZERO_RESOLVED, complete=False)
     _, value = encode_exchange(message)
@@ -445,7 +445,7 @@ def test_a_push_names_no_more_transactions_than_a_request_has_room_for() -> None
         opened.apply(WriteIntent(txn(number), 1_000 * b"a", at(2), at(2)), close=3)
     opened.apply(PLAIN.put(50, 1, "x"), close=50)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (push,) = [request for result in driven.results for request in result.requests]
     assert isinstance(push, Push)
@@ -458,7 +458,7 @@ def test_a_scan_that_has_come_to_a_long_key_asks_from_a_shorter_one_below_it() -
     log.describe(PLAIN)
     opened = log.open_range(1, PLAIN.span, high=9)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (scan,) = [request for result in driven.results for request in result.requests]
     assert isinstance(scan, Scan)

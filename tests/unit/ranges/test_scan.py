@@ -168,4 +168,4 @@ def test_a_chunk_that_is_taken_in_parts_gives_what_it_gives_at_once(seed: int, m
     keys = [{row.key for row in part} for part in found]
     assert sum(map(len, keys)) == len(set().union(*keys))
     assert all(len(part) >= min(most, 1) for part in found[:-1])
-    assert (parted.parts, parted.lacking, parted.done) == (whole.parts, whole.lacking, whole.done)
+    assert (parted.parts, parted.ask_now, parted.done) == (whole.parts, whole.ask_now, whole.done)

@@ -413,7 +413,7 @@ class _Feeds:
                     self._request(answer.body[_KEY_BYTES:])
                 case "exchange":
                     message = decode_exchange(answer.body)
-                    self._run.hand_offs += isinstance(message, HandOff) and bool(message.lags)
+                    self._run.hand_offs += isinstance(message, HandOff) and bool(message.told_gaps)
 
     def publish(self) -> None:
         """Judge what markers may say from now on."""

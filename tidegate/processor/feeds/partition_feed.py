@@ -98,7 +98,7 @@ class PartitionFeed:
         return self.message.definition.options.initial_scan is InitialScan.ONLY
 
     @property
-    def can_lag(self) -> bool:
+    def can_miss_versions(self) -> bool:
         """Whether the feed wants versions that ranges had passed when it was activated.
 
         It begins with a scan, or at a cursor.

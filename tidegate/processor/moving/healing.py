@@ -20,20 +20,20 @@ from tidegate.ranges.version import Version
 class Healing:
     """The scans that parked ranges wait for.
 
-    ``lags`` notes the feeds that miss more versions of a range's keys than its scan brings.
+    ``missing_versions`` notes the feeds that miss more versions of a range's keys than its scan brings.
     """
 
     def __init__(
-        self, table: RangeTable, backlogs: Backlogs, lags: MissingVersions, mutations: Mutations
+        self, table: RangeTable, backlogs: Backlogs, missing_versions: MissingVersions, mutations: Mutations
     ) -> None:
         self._table = table
         self._backlogs = backlogs
-        self._lags = lags
+        self._missing_versions = missing_versions
         self._mutations = mutations
 
     def begin(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         """Let the range wait for a scan (Q2)."""
-        self._lags.foresee(state, scan)
+        self._missing_versions.foresee(state, scan)
         state.scan = backlog.scan = scan
         self.leave_behind(state, backlog)
 

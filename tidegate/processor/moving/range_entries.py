@@ -85,7 +85,7 @@ class RangeEntries:
         parking: Parking,
         healing: Healing,
         quarantines: Quarantines,
-        lags: MissingVersions,
+        missing_versions: MissingVersions,
         catch_ups: GapScans,
         committed: CommittedVersions,
         mutations: Mutations,
@@ -98,7 +98,7 @@ class RangeEntries:
         self._parking = parking
         self._healing = healing
         self._quarantines = quarantines
-        self._lags = lags
+        self._missing_versions = missing_versions
         self._catch_ups = catch_ups
         self._committed = committed
         self._mutations = mutations
@@ -188,7 +188,7 @@ class RangeEntries:
         state.claimed_since_ms = None
         if backlog is not None:
             backlog.heard_ms = self._table.clock.elapsed_ms
-        elif state.lags:
+        elif state.gaps:
             state.heard_ms = self._table.clock.elapsed_ms
 
     def commit(self, state: RangeState, versions: Sequence[Version]) -> None:
@@ -277,7 +277,7 @@ class RangeEntries:
             self._quarantines.begin(state, record, str(error), resolved)
             return
         if state.snapshots_taken > taken:
-            self._lags.inherit(state, before, hand_offs.values())
+            self._missing_versions.inherit(state, before, hand_offs.values())
 
     def _too_long(self, span: Span) -> str:
         start, end = map(shortened, span)
@@ -333,7 +333,7 @@ class RangeEntries:
             if backlog.queue.first().offset == raw.offset:
                 self._backlogs.note_applied(backlog.take_applied().held_bytes)
         if not backlog.queue:
-            if state.lags:
+            if state.gaps:
                 state.heard_ms = backlog.heard_ms
             self._backlogs.drop(range_id)
         return Drained(taken, size)

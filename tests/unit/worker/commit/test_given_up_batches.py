@@ -116,7 +116,7 @@ def test_a_scan_that_is_given_up_is_asked_for_again(tmp_path: Path) -> None:
         await asyncio.wait_for(owner.commit_loop.drain(), 5)
         assert owner.fast.rows == []
         successor = owner.successor()
-        assert [lag.feed_id for lag in successor.status().lagging] == [_SCANNED.feed_id]
+        assert [each.feed_id for each in successor.status().with_gaps] == [_SCANNED.feed_id]
         assert [active.feed_id for active in successor.full_checkpoint().feeds] == [_JSON.feed_id]
 
     _run(scenario)
