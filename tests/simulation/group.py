@@ -154,7 +154,7 @@ class Member:
             self.process.loop.call_soon(self._hand_over, batch)
 
     def _hand_over(self, batch: FetchedBatch) -> None:
-        self.assignment.holders[batch.topic].offer(batch)
+        self.assignment.holders[batch.topic].receive_batch(batch)
 
     # ---- the group's side
 

@@ -85,7 +85,7 @@ class LogPartition:
         names = app.topic_names
         self._log_place = TP(names.log, partition)
         self._control_place = TP(names.control, partition)
-        self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
+        self.log = Intake(self._log_place, app.batches, self._queue_batch, self._note_cut)
         self.control = Intake(self._control_place, app.batches, self._take_control)
         hand_offs = TP(names.hand_offs, partition)
         self.hand_offs = Intake(hand_offs, app.batches, self._take_exchanges)
@@ -195,9 +195,9 @@ class LogPartition:
 
     # ---- what is read, and what became of it
 
-    def _take(self, batch: FetchedBatch) -> None:
+    def _queue_batch(self, batch: FetchedBatch) -> None:
         assert self.commit_loop is not None
-        self.commit_loop.offer(batch)
+        self.commit_loop.queue_batch(batch)
 
     def _take_control(self, batch: FetchedBatch) -> None:
         assert self.commit_loop is not None

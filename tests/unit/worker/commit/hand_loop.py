@@ -140,11 +140,13 @@ class Driven:
         self.commit_loop.control([])
         await settle()
 
-    async def offer(self, first: int, end: int) -> None:
-        """Offer records [first, end), each as a batch of its own."""
+    async def queue_records(self, first: int, end: int) -> None:
+        """Queue records [first, end), each as a batch of its own."""
         for number in range(first, end):
             records = self.records[number : number + 1]
-            self.commit_loop.offer(FetchedBatch("log", 0, number, number + 1, len(self.records), records))
+            self.commit_loop.queue_batch(
+                FetchedBatch("log", 0, number, number + 1, len(self.records), records)
+            )
         await settle()
 
 

@@ -369,13 +369,15 @@ class Owner:
 
     proceed = halt
 
-    async def offer(self, records: int) -> None:
-        """Offer so many records, each a batch of its own."""
+    async def queue_records(self, records: int) -> None:
+        """Queue so many records, each a batch of its own."""
         for _ in range(records):
             record = Record(self.next, None, None, 0)
             self.next += 1
             self.kafka.log_end = max(self.kafka.log_end, self.next)
-            self.commit_loop.offer(FetchedBatch("log", 0, record.offset, self.next, self.next, [record]))
+            self.commit_loop.queue_batch(
+                FetchedBatch("log", 0, record.offset, self.next, self.next, [record])
+            )
         for _ in range(records // 2 + 1):
             await settle()
 
@@ -407,7 +409,7 @@ class Owner:
         self.kafka.sinks[feed_id].acknowledge(1_000)
         self.kafka.sinks[feed_id].is_up = False
         for seconds in range(1_000):
-            await self.offer(1)
+            await self.queue_records(1)
             if self.report(feed_id).state is OutletState.LIVE:
                 await self.passes(STALL_S + 2)
                 assert self.report(feed_id).state is OutletState.STALLED
@@ -441,7 +443,7 @@ def started(
 async def detached(directory: Path, *, spool_bytes: int = 1 << 20) -> Owner:
     """Three batches wait for the slow feed, and then no more."""
     owner = started(directory, spool_bytes=spool_bytes)
-    await owner.offer(3)
+    await owner.queue_records(3)
     await owner.passes(STALL_S + 2)
     assert owner.report(SLOW).state is OutletState.SPOOLING
     return owner

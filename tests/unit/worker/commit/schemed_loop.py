@@ -83,13 +83,13 @@ class Owner:
             self._controls += 1
         await settle()
 
-    async def offer(self, count: int, batch: int = 1) -> None:
+    async def queue_records(self, count: int, batch: int = 1) -> None:
         """The next records of the log, in batches of so many."""
         end = min(self.next + count, len(RECORDS))
         while self.next < end:
             behind = min(self.next + batch, end)
             records = RECORDS[self.next : behind]
-            self.commit_loop.offer(FetchedBatch("log", 0, self.next, behind, len(RECORDS), records))
+            self.commit_loop.queue_batch(FetchedBatch("log", 0, self.next, behind, len(RECORDS), records))
             self.next = behind
         await settle()
 
@@ -98,7 +98,7 @@ async def begun(*, waits: bool = False, inflight: int = 3) -> Owner:
     """A partition with both feeds that has read up to the first row, and waits for its schemas."""
     owner = Owner(HandIds(), HandSink(waits=waits), HandStore(), inflight=inflight)
     await owner.tell(SCHEMED, JSON)
-    await owner.offer(3)
+    await owner.queue_records(3)
     return owner
 
 

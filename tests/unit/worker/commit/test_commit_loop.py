@@ -17,7 +17,7 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 def test_nothing_is_committed_before_every_row_of_its_batch_is_acknowledged() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         assert len(driven.sink.rows) == 1
         assert driven.writer.offsets == [0, 1], "the batches without rows"
         driven.sink.acknowledge(0)
@@ -32,7 +32,7 @@ def test_nothing_is_committed_before_every_row_of_its_batch_is_acknowledged() ->
 def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last: int) -> None:
     async def scenario() -> None:
         driven = Driven()
-        driven.commit_loop.offer(FetchedBatch("log", 0, 0, 6, 6, driven.records[:6]))
+        driven.commit_loop.queue_batch(FetchedBatch("log", 0, 0, 6, 6, driven.records[:6]))
         await settle()
         driven.sink.acknowledge(*({0, 1, 2, 3} - {last}))
         await settle()
@@ -48,7 +48,7 @@ def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last
 def test_a_batch_is_not_committed_over_one_that_still_waits() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 5)
+        await driven.queue_records(0, 5)
         driven.sink.acknowledge(0, 2)
         await settle()
         assert driven.writer.offsets == [0, 1, 2]
@@ -63,7 +63,7 @@ def test_a_batch_is_not_committed_over_one_that_still_waits() -> None:
 def test_batches_are_committed_in_order_whatever_is_acknowledged_first() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 5)
+        await driven.queue_records(0, 5)
         driven.sink.acknowledge(1, 2)
         await settle()
         assert driven.writer.offsets == [0, 1]
@@ -81,7 +81,7 @@ def test_a_commit_carries_state_and_checkpoint_of_its_own_moment() -> None:
 
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 5)
+        await driven.queue_records(0, 5)
         driven.sink.acknowledge(0)
         await settle()
         (committed,) = driven.writer.transactions[-1]
@@ -98,7 +98,7 @@ def test_a_commit_carries_state_and_checkpoint_of_its_own_moment() -> None:
 def test_no_more_batches_are_in_flight_than_allowed(inflight: int) -> None:
     async def scenario() -> None:
         driven = Driven(inflight=inflight)
-        await driven.offer(0, 11)
+        await driven.queue_records(0, 11)
         assert len(driven.sink.rows) == inflight
         for number in range(9):
             driven.sink.acknowledge(number)
@@ -114,7 +114,7 @@ def test_a_held_partition_steps_no_batch_until_it_is_released() -> None:
         driven = Driven()
         other = activation([TABLE.descriptor], feed_id="second")
         driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         assert driven.next_offset == 0
         driven.commit_loop.control([ControlRecord(Offset(2), other)])
         await settle()
@@ -130,9 +130,9 @@ def test_a_new_feed_is_registered_at_the_end_that_the_log_had_at_the_opening() -
         driven = Driven(inflight=9, present=5)
         other = activation([TABLE.descriptor], feed_id="second")
         driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
-        await driven.offer(0, 4)
+        await driven.queue_records(0, 4)
         assert not driven.processor.held
-        await driven.offer(4, 8)
+        await driven.queue_records(4, 8)
         driven.sink.acknowledge(0, 1, 2)
         await settle()
         (answer,) = driven.registered
@@ -168,7 +168,7 @@ def test_the_present_is_reached_where_nothing_but_offsets_is_left(ended_by: str)
         if ended_by == "a cut":
             driven.commit_loop.cut(5)
         else:
-            driven.commit_loop.offer(FetchedBatch("log", 0, 0, 5, 5, ()))
+            driven.commit_loop.queue_batch(FetchedBatch("log", 0, 0, 5, 5, ()))
         await settle()
         assert len(driven.registered) == 1
         await driven.commit_loop.drain()
@@ -183,7 +183,7 @@ def test_an_activation_never_waits_for_the_present() -> None:
         driven = Driven(inflight=9, present=11)
         other = activation([TABLE.descriptor], feed_id="second")
         driven.commit_loop.control([ControlRecord(Offset(1), other)])
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         assert len(driven.sink.rows) == 2, "the row at offset 2, for both feeds"
         driven.sink.acknowledge(0, 1)
         await driven.commit_loop.drain()
@@ -213,7 +213,7 @@ def test_a_feed_that_is_removed_before_the_present_is_never_registered() -> None
         other = activation([TABLE.descriptor], feed_id="second").definition
         driven.commit_loop.control([ControlRecord(Offset(1), Register(other))])
         driven.commit_loop.control([ControlRecord(Offset(2), Remove(other.id, other.epoch))])
-        await driven.offer(0, 4)
+        await driven.queue_records(0, 4)
         assert driven.next_offset == 4, "the partition is not held"
         assert driven.registered == []
         driven.sink.acknowledge(0, 1)
@@ -225,7 +225,7 @@ def test_a_feed_that_is_removed_before_the_present_is_never_registered() -> None
 def test_draining_waits_for_what_is_in_flight_and_steps_nothing_more() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=1)
-        await driven.offer(0, 6)
+        await driven.queue_records(0, 6)
         draining = asyncio.ensure_future(driven.commit_loop.drain())
         await settle()
         assert not draining.done()
@@ -240,7 +240,7 @@ def test_draining_waits_for_what_is_in_flight_and_steps_nothing_more() -> None:
 def test_a_full_queue_asks_for_no_more_and_an_emptied_one_for_the_next() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=1)
-        await driven.offer(0, 8)
+        await driven.queue_records(0, 8)
         assert driven.valve.calls.count("halt") >= 1
         before = driven.valve.calls.count("proceed")
         for number in range(6):

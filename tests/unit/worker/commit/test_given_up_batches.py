@@ -74,7 +74,7 @@ class _Owner:
         records = self.log.partitions[0]
         for offset in range(self._offered, len(records)):
             batch = FetchedBatch("log", 0, offset, offset + 1, len(records), records[offset : offset + 1])
-            self.commit_loop.offer(batch)
+            self.commit_loop.queue_batch(batch)
         self._offered = len(records)
         await self._settle()
 

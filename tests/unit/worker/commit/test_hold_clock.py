@@ -62,7 +62,7 @@ def test_a_partition_that_is_held_for_too_long_fails_the_feeds_that_hold_it_and_
     async def scenario() -> None:
         driven = Driven()
         await driven.tell(1, Register(_LATE.definition))
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         await driven.passes(59.9)
         assert (driven.next_offset, driven.failures) == (0, [])
         await driven.passes(0.2)
@@ -99,7 +99,7 @@ def test_a_start_that_comes_in_the_same_moment_counts() -> None:
         driven.now += 60
         await driven.tell(2, _LATE)
         assert driven.failures == []
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         assert len(driven.sink.rows) == 2
         driven.sink.acknowledge(0, 1)
         await driven.commit_loop.drain()
@@ -186,7 +186,7 @@ def test_a_partition_that_is_opened_while_it_is_held_gives_up_too() -> None:
 def test_a_partition_that_nobody_holds_gives_nothing_up() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 2)
+        await driven.queue_records(0, 2)
         await driven.passes(1_000)
         assert driven.failures == []
         await driven.commit_loop.drain()

@@ -25,7 +25,7 @@ def test_a_feed_that_is_removed_while_it_waits_lets_the_others_go_on() -> None:
     async def scenario() -> None:
         owner = await begun()
         await owner.tell(Remove(SCHEMED.feed_id, SCHEMED.definition.epoch))
-        await owner.offer(99)
+        await owner.queue_records(99)
         assert owner.sink.topics == ["plain"] * 8
         assert [type(ack) for ack in owner.store.acks if ack.feed_id == "schemed"][-1] is Removed
         assert owner.ids.open == []
@@ -137,7 +137,7 @@ def test_a_registration_that_was_overtaken_is_taken_up_where_it_was_repeated() -
         owner = Owner(HandIds(), HandSink(), HandStore(), present=3)
         third = activation([OLD.descriptor], feed_id="third")
         await owner.tell(Register(third.definition), JSON, Register(third.definition))
-        await owner.offer(4)
+        await owner.queue_records(4)
         assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
         await owner.commit_loop.drain()
 

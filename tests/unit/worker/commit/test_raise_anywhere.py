@@ -175,7 +175,7 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
     if processor.next_offset is None:
         commit_loop.control([ControlRecord(Offset(0), _FEED)])
     for number in range(processor.next_offset or 0, len(records)):
-        commit_loop.offer(
+        commit_loop.queue_batch(
             FetchedBatch("log", 0, number, number + 1, len(records), records[number : number + 1])
         )
         if number % 3 == 0:  # some alone, some behind others
