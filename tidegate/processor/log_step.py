@@ -92,7 +92,7 @@ class LogStep:
                 self._state.raise_high(entry.high)
                 if entry.last_mutation is not None:
                     self._state.raise_high(entry.last_mutation.time)
-            self._entries.take(record, entry, passed=offset <= self._state.position.offset)
+            self._entries.apply_or_queue(record, entry, passed=offset <= self._state.position.offset)
             self._fail_feeds(result)
 
     def closed_before(self, entry: Entry | MalformedEntry) -> ClosedTimestamp:

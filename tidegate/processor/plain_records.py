@@ -66,7 +66,7 @@ class PlainRecords:
         #: Records whose rows have more are Python's from there on: an entry may make too many for a feed.
         self._most_bytes = 2 * state.row_limits.entry_bytes
 
-    def take(
+    def apply_records(
         self,
         records: Sequence[LogRecord],
         receivers: Callable[[], Sequence[PartitionFeed]],
@@ -229,7 +229,7 @@ class PlainRecords:
         _require_equal("versions", len(versions), len(followed.places))
         _require_equal("versions as told", versions, versions if told is None else told)
         if versions:
-            _require_equal("rows", kernel.take(versions), followed.rows)
+            _require_equal("rows", kernel.make_records(versions), followed.rows)
 
 
 class _Ends:

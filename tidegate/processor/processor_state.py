@@ -132,7 +132,7 @@ class ProcessorState:
         changes.extend(self.rows.freeze())
         changes.extend(self.feeds.freeze())
         changes = self._pieces.split(changes)
-        self._digests.take(changes)
+        self._digests.add_changes(changes)
         clock = self.ranges.table.clock
         self.position.log_time_ms, self.position.clock = clock.time_ms, clock.state()
         self.position.sizes = self._sizes()
@@ -162,7 +162,7 @@ class ProcessorState:
         for table, key, value in rows:
             if table is StateTable.INTENTS:
                 restoring.take_intent(key, value)
-            elif key != POSITION_KEY and (row := self._pieces.take(table, key, value)) is not None:
+            elif key != POSITION_KEY and (row := self._pieces.join_piece(table, key, value)) is not None:
                 if table is StateTable.RANGES:
                     restoring.take_range(row.key, row.value)
                 else:

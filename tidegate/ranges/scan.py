@@ -135,7 +135,7 @@ class RangeScan:
         """Whether to ask now: nothing was asked, keys were left out, or nothing has come for too long."""
         return self.request_id == _NOT_ASKED or self.ask_now or now_ms - self.asked_ms >= SCAN_REPEAT_MS
 
-    def take(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
+    def take_chunk(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
         """Take a chunk. Returns its rows that were missing, in the order of keys and then timestamps.
 
         ``fitting`` says how many of the rows there is room for. The chunk counts up to there, all versions of

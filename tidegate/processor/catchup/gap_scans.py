@@ -135,7 +135,7 @@ class GapScans:
 
     # ---- versions ----
 
-    def take(self, state: RangeState, versions: Sequence[Version]) -> None:
+    def give_or_hold(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give versions that a range has committed to the parted feeds, or hold them for their scans (C3)."""
         scan = self._valid_scan(state)
         for feed_id in self._committed.parted:
@@ -180,7 +180,7 @@ class GapScans:
         if row_bytes is not None and self._reckoning is not None:
             fitting = partial(self._reckoning.fitting, row_bytes, scan.feed)
         begun = scan.scan.next_key
-        rows = scan.scan.take(chunk, self._clock.elapsed_ms, fitting)
+        rows = scan.scan.take_chunk(chunk, self._clock.elapsed_ms, fitting)
         covered = Span(begun, scan.scan.next_key)
         if covered.start == covered.end or self._note_if_overtaken(scan.feed, state, scan.gap):
             return False

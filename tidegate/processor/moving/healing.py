@@ -51,17 +51,17 @@ class Healing:
                 state.quarantine_at(backlog.start, cause, state.resolved)
             self._backlogs.let_go_on(state.range_id)
 
-    def take(
+    def take_chunk(
         self, backlog: Backlog, chunk: ScanChunk, fitting: Fitting | None = None
     ) -> tuple[Sequence[Version], bool]:
         """Return the versions in a chunk that the range waits for (Q3), and whether the chunk has more.
 
-        ``fitting`` is as for `RangeScan.take`. After the last chunk the range goes on (Q4).
+        ``fitting`` is as for `RangeScan.take_chunk`. After the last chunk the range goes on (Q4).
         """
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:
             return (), False
-        rows = scan.take(chunk, self._table.clock.elapsed_ms, fitting)
+        rows = scan.take_chunk(chunk, self._table.clock.elapsed_ms, fitting)
         if scan.done:
             self._backlogs.clear(chunk.range_id)
         return [scanned_version(chunk.range_id, row) for row in rows], scan.has_more

@@ -113,8 +113,8 @@ class RangeEntries:
         self.has_more = False
         self.horizon = Horizon(table.clock)
 
-    def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
-        """Take an entry to its range: apply it, or put it into the range's backlog.
+    def apply_or_queue(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
+        """Apply an entry to its range, or put it into the range's backlog.
 
         ``passed``: the partition has passed the entry before, and its range, which is behind, has not. A
         command with a forbidden op commits nothing: its range is quarantined, complete up to the resolved
@@ -196,7 +196,7 @@ class RangeEntries:
         if versions:
             self._committed.shared += versions
             if self._committed.parted:
-                self._catch_ups.take(state, versions)
+                self._catch_ups.give_or_hold(state, versions)
 
     def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
         """Make a hole in the range of a record that could not be read; in all ranges, if it names none.
@@ -297,7 +297,7 @@ class RangeEntries:
                 fitting = None
                 if self.row_bytes is not None and self._reckoning is not None:
                     fitting = partial(self._reckoning.fitting, self.row_bytes, None)
-                versions, self.has_more = self._healing.take(backlog, chunk, fitting)
+                versions, self.has_more = self._healing.take_chunk(backlog, chunk, fitting)
                 self.commit(state, versions)
         except MalformedEntry as error:
             state.refused_chunks += 1
