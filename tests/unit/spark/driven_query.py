@@ -393,7 +393,7 @@ class _Feeds:
         """See ``Feeds``: as they are stored."""
         return {judge: OWN if judge in ("home", "taken") else STORED for judge in self._judges}
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         """See ``Feeds``."""
         for answer in answers:
             match answer.kind:

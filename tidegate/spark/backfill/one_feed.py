@@ -73,7 +73,7 @@ class OneFeed:
         """Return the id of the cluster that the feed's rows go to."""
         return {self._activation.feed_id: self._cluster}
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         """Note how far partitions are, and why they failed the feed."""
         told = list(answers)
         self.reports += self._claims.count(

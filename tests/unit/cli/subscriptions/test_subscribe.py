@@ -115,7 +115,7 @@ def test_a_table_stays_with_its_last_batch_however_soon_that_comes(
         output = batch_outputs.TableOutput(subscription)
         with output.shown():
             output.idle()
-            output.take(next_of(subscription))
+            output.deliver(next_of(subscription))
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["1", "10", "a"] in shown
 

@@ -127,7 +127,7 @@ class MemorySource:
         self._take(place, record)
 
     def _take(self, place: FeedPartition, record: FeedRecord) -> None:
-        self._gate.take(place, record)
+        self._gate.add_record(place, record)
 
     def offsets(self) -> dict[FeedPartition, int]:
         return self._gate.offsets()
