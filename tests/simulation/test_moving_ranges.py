@@ -490,7 +490,7 @@ def _taken_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Snapshot breaks in its intents when the range has its keys already."""
     original = range_snapshot._take_snapshot
 
-    def take(state: RangeState, chunks: list[Snapshot]) -> None:
+    def take_half(state: RangeState, chunks: list[Snapshot]) -> None:
         dated = [
             chunk._replace(intents=tuple(each for each in chunk.intents if each.timestamp > ZERO))
             for chunk in chunks
@@ -499,7 +499,7 @@ def _taken_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
         if dated != chunks:
             raise ForbiddenOp("an intent without a timestamp")
 
-    monkeypatch.setattr(range_snapshot, "_take_snapshot", take)
+    monkeypatch.setattr(range_snapshot, "_take_snapshot", take_half)
     monkeypatch.setitem(decode._DECODERS, "snapshot", decode._stored_snapshot)
 
 

@@ -144,12 +144,12 @@ def _drawn(seeds: Sequence[_Stored], change: Callable[[Random, bytes], bytes]) -
 
 
 def _read_with(read: Callable[[bytes | None, bytes], object]) -> Callable[[bytes], object]:
-    def take(data: bytes) -> object:
+    def run(data: bytes) -> object:
         key, value = two(data)
         # A record without a value is not given to these: it takes a part of a feed away, or says nothing.
         return repr(read(key, value or b"")).encode()
 
-    return take
+    return run
 
 
 class _Taker:

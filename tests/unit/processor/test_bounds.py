@@ -94,7 +94,7 @@ def _require_bounded(results: Sequence[StepResult]) -> None:
             )
 
 
-def _take(driven: Driven, messages: Sequence[Exchange]) -> StepResult:
+def _exchange(driven: Driven, messages: Sequence[Exchange]) -> StepResult:
     first = int(driven.processor.next_hand_off)
     return driven.note(
         driven.processor.exchange(
@@ -158,7 +158,7 @@ class World:
         index = RaftIndex(self.range.index + self.rng.choice([-3, 0, 1_000]))
         span = Span(PLAIN.span.start, _long(PLAIN.key(5), self.keys))
         claims = [Claim(RangeId(10_001 + 2 * child), self.range.id, index, span) for child in range(1_500)]
-        _take(self.driven, self.rng.sample(claims, self.rng.choice([3, 3, 3, 1_200])))
+        _exchange(self.driven, self.rng.sample(claims, self.rng.choice([3, 3, 3, 1_200])))
 
     def chunks(self) -> None:
         """The first chunk of a snapshot that is as large as a record of the log can be."""
@@ -356,7 +356,7 @@ def test_claims_beyond_those_that_a_range_keeps_are_told_that_nothing_is_sure() 
     claims = [
         Claim(RangeId(5 + 2 * child), RangeId(2), RaftIndex(999), PLAIN.span) for child in range(10_000)
     ]
-    result = _take(driven, claims)
+    result = _exchange(driven, claims)
     answered = [message for message in result.exchanges if isinstance(message, HandOff)]
     assert len(answered) == len(claims) - CLAIMS_MAX
     assert {(answer.resolved, answer.complete, answer.span) for answer in answered} == {
@@ -374,13 +374,13 @@ def test_claims_on_ranges_that_nobody_has_seen_do_not_wait_without_end() -> None
         Claim(RangeId(3), RangeId(2 * parent), RaftIndex(9), PLAIN.span)
         for parent in range(1, UNSEEN_PARENTS_MAX + 101)
     ]
-    result = _take(driven, claims)
+    result = _exchange(driven, claims)
     answered = [message for message in result.exchanges if isinstance(message, HandOff)]
     assert [answer.claim for answer in answered] == claims[-100:]
     assert {(answer.resolved, answer.complete) for answer in answered} == {(ZERO_RESOLVED, False)}
     assert len(list(driven.processor._ranges)) == UNSEEN_PARENTS_MAX
     driven = _restored(driven.state)
-    again = _take(driven, claims)
+    again = _exchange(driven, claims)
     assert [message.claim for message in again.exchanges if isinstance(message, HandOff)] == claims[-100:]
 
 
@@ -396,7 +396,7 @@ def test_a_range_whose_claims_are_answered_gives_its_place_back(monkeypatch: pyt
         Claim(RangeId(3), RangeId(2 * parent), RaftIndex(9), PLAIN.span, told_ms=at(1).wall_ms)
         for parent in range(1, 41)
     ]
-    first = _take(driven, claims[:20])
+    first = _exchange(driven, claims[:20])
     assert not first.exchanges
     read = len(log.partitions[0])
     for second in range(10, 3 * HAND_OFF_LIMIT_MS // 1_000, 10):
@@ -407,7 +407,7 @@ def test_a_range_whose_claims_are_answered_gives_its_place_back(monkeypatch: pyt
     answered = [each for result in driven.results for each in result.exchanges if isinstance(each, HandOff)]
     assert {each.claim for each in answered} == {*claims[:20]}
     for partition in (driven, _restored(driven.state)):
-        later = _take(partition, claims[20:])
+        later = _exchange(partition, claims[20:])
         assert not later.exchanges, "they wait"
 
 
@@ -421,7 +421,7 @@ def test_hand_offs_that_nobody_waits_for_are_not_kept_without_end() -> None:
         )
         for parent in range(1_000)
     ]
-    _take(driven, hand_offs)
+    _exchange(driven, hand_offs)
     (state,) = driven.processor._ranges
     assert len(state.hand_offs) == HAND_OFFS_MAX
     _require_bounded(driven.results)
