@@ -11,9 +11,9 @@ from tidegate.worker.shell import Shell
 
 def control_agent(app: Shell, partitions: LogPartitions) -> None:
     """Register the agent with the application."""
-    holder = Companion(partitions.offer_control)
+    holder = Companion(partitions.receive_control)
     app.assignment.hold(app.topic_names.control, holder)
 
     @app.agent(app.batch_topic(app.topic_names.control), name="control", concurrency=1)
     async def control(stream: Any) -> None:
-        await app.deliver(stream, holder.offer)
+        await app.deliver(stream, holder.receive_batch)

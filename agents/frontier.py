@@ -42,7 +42,7 @@ class FrontierPartition:
         self._app = app
         self._partition = partition
         self._tp = TP(app.topic_names.checkpoints, partition)
-        self.intake = Intake(self._tp, app.batches, self._take)
+        self.intake = Intake(self._tp, app.batches, self._route_reports)
         self._routes: CheckpointRoutes[FeedPublisher] = CheckpointRoutes(self._is_unknown)
         self._told: Sequence[Overlap] = ()  # the overlaps that log lines have told of
         self._leaving: set[asyncio.Task[None]] = set()
@@ -143,7 +143,7 @@ class FrontierPartition:
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
-    def _take(self, batch: FetchedBatch) -> None:
+    def _route_reports(self, batch: FetchedBatch) -> None:
         self._routes.deliver(report for _, report in own_records(batch, self._read_report))
         self._app.batches.completed(self._tp, batch.end)
         if self.overlaps != self._told:
@@ -201,11 +201,11 @@ class Frontiers:
         """Begin to follow the partition."""
         self.open[partition] = FrontierPartition(self._app, partition)
 
-    def offer(self, batch: FetchedBatch) -> None:
-        """Take a batch of checkpoints."""
+    def receive_batch(self, batch: FetchedBatch) -> None:
+        """Receive a batch of checkpoints."""
         held = self.open.get(batch.partition)
         if held is not None:
-            held.intake.offer(batch)
+            held.intake.receive_batch(batch)
 
     def report(self) -> tuple[FeedReport, ...]:
         """Report on the feeds whose frontiers this worker owns."""
@@ -237,6 +237,6 @@ def frontier_agent(app: Shell) -> Frontiers:
 
     @app.agent(app.batch_topic(app.topic_names.checkpoints), name="frontier", concurrency=1)
     async def frontier(stream: Any) -> None:
-        await app.deliver(stream, frontiers.offer)
+        await app.deliver(stream, frontiers.receive_batch)
 
     return frontiers

@@ -12,9 +12,9 @@ from tidegate.worker.shell import Shell
 
 def handoff_agent(app: Shell, partitions: LogPartitions) -> None:
     """Register the agent with the application."""
-    holder = Companion(partitions.offer_exchanges)
+    holder = Companion(partitions.receive_exchanges)
     app.assignment.hold(app.topic_names.hand_offs, holder)
 
     @app.agent(app.batch_topic(app.topic_names.hand_offs), name="handoff", concurrency=1)
     async def handoff(stream: Any) -> None:
-        await app.deliver(stream, holder.offer)
+        await app.deliver(stream, holder.receive_batch)

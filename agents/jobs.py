@@ -72,7 +72,7 @@ class JobsOwner:
         self._app = app
         self._now = asyncio.get_running_loop().time
         self._tp = TP(app.topic_names.control_acks, 0)
-        self.intake = Intake(self._tp, app.batches, self._take)
+        self.intake = Intake(self._tp, app.batches, self._note_acks)
         self._producer = WorkerTransactionalProducer(
             app.settings, f"{app.settings.app_id}-jobs", app.runtime.machine
         )
@@ -138,7 +138,7 @@ class JobsOwner:
             del self._due[feed_id]
         return due
 
-    def _take(self, batch: FetchedBatch) -> None:
+    def _note_acks(self, batch: FetchedBatch) -> None:
         for _, ack in own_records(batch, self._read_ack):
             self._answers.add(ack)
             self._look_at(ack.feed_id)
@@ -413,10 +413,10 @@ class JobsHolder:
         """Begin to decide about feeds: this worker has the partition now."""
         self.owner = JobsOwner(self._app)
 
-    def offer(self, batch: FetchedBatch) -> None:
-        """Take a batch of acknowledgements."""
+    def receive_batch(self, batch: FetchedBatch) -> None:
+        """Receive a batch of acknowledgements."""
         if self.owner is not None:
-            self.owner.intake.offer(batch)
+            self.owner.intake.receive_batch(batch)
 
     async def released(self) -> None:
         """Stop deciding about feeds: another worker may do so now."""
@@ -432,4 +432,4 @@ def jobs_agent(app: Shell) -> None:
 
     @app.agent(app.batch_topic(app.topic_names.control_acks), name="jobs", concurrency=1)
     async def jobs(stream: Any) -> None:
-        await app.deliver(stream, holder.offer)
+        await app.deliver(stream, holder.receive_batch)

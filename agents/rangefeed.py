@@ -101,23 +101,23 @@ class LogPartitions:
         if self.open.get(broken.partition) is broken:  # or it was let go of meanwhile
             self._take_up(broken.partition, caution)
 
-    def offer(self, batch: FetchedBatch) -> None:
-        """Take a batch of the log (step 1)."""
+    def receive_batch(self, batch: FetchedBatch) -> None:
+        """Receive a batch of the log (step 1)."""
         held = self.open.get(batch.partition)
         if held is not None:
-            held.log.offer(batch)
+            held.log.receive_batch(batch)
 
-    def offer_control(self, batch: FetchedBatch) -> None:
-        """Take a batch of messages about feeds."""
+    def receive_control(self, batch: FetchedBatch) -> None:
+        """Receive a batch of messages about feeds."""
         held = self.open.get(batch.partition)
         if held is not None:
-            held.control.offer(batch)
+            held.control.receive_batch(batch)
 
-    def offer_exchanges(self, batch: FetchedBatch) -> None:
-        """Take a batch of claims and hand-offs."""
+    def receive_exchanges(self, batch: FetchedBatch) -> None:
+        """Receive a batch of claims and hand-offs."""
         held = self.open.get(batch.partition)
         if held is not None:
-            held.hand_offs.offer(batch)
+            held.hand_offs.receive_batch(batch)
 
     def report(self) -> tuple[PartitionReport, ...]:
         """Report on the partitions as they are now."""
@@ -163,6 +163,6 @@ def rangefeed_agent(app: Shell, open_store: OpenStore | None = None) -> LogParti
 
     @app.agent(app.batch_topic(app.topic_names.log), name="rangefeed", concurrency=1)
     async def rangefeed(stream: Any) -> None:
-        await app.deliver(stream, partitions.offer)
+        await app.deliver(stream, partitions.receive_batch)
 
     return partitions

@@ -110,8 +110,8 @@ class Application(faust.App):
         """Return the topic ``name``. Its messages have ``FetchedBatch``es as values."""
         return self.topic(name, schema=BatchSchema())
 
-    async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None:
-        """Give every batch of the stream to ``offer``. This is the body of an agent.
+    async def deliver(self, stream: Any, receive: Callable[[FetchedBatch], None]) -> None:
+        """Give every batch of the stream to ``receive``. This is the body of an agent.
 
         A failure ends the process. If an exception left the agent instead, Faust would acknowledge the batch
         and restart the agent behind it.
@@ -119,7 +119,7 @@ class Application(faust.App):
         events: AsyncIterator[Any] = stream.noack().events()
         async for event in events:
             try:
-                offer(event.value)
+                receive(event.value)
             except Exception as error:
                 end_process(error)
 

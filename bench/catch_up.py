@@ -177,7 +177,7 @@ def write_log(versions: int, seed: int, options: FeedOptions, *, write_on: bool)
     log = CatchUpLog(tables, late, list(_batches(sink, 0)), [])
     follow = Passage(log, late=True)
     result = follow.processor.step(())
-    while result.requests or follow.processor.status().lagging:
+    while result.requests or follow.processor.status().with_gaps:
         taken = len(sink.records)
         for request in result.requests:
             simulation.answer(request)
@@ -244,7 +244,7 @@ class Passage:
         self.processor.step(())
         for batch in batches:
             self._step(batch)
-            held = sum(feed.held_bytes for feed in self.processor.status().lagging)
+            held = sum(feed.held_bytes for feed in self.processor.status().with_gaps)
             self.held_bytes = max(self.held_bytes, held)
         return self
 

@@ -181,14 +181,14 @@ class _Reader(threading.Thread):
         for messages in self._topics.follow([self._log, *self._outputs], self._ended):
             now = time.monotonic()
             for message in messages:
-                self._take(message, now)
+                self._meter_message(message, now)
 
     def stop(self) -> None:
         """Read no more."""
         self._ended.set()
         self.join()
 
-    def _take(self, message: Any, now: float) -> None:
+    def _meter_message(self, message: Any, now: float) -> None:
         key, value = message.key(), message.value()
         if message.topic() == self._log:
             entry = decode_entry(key, value)

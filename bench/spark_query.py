@@ -175,7 +175,7 @@ class _Watch:
         finally:
             self.batch.driver[part] += perf_counter() - begin
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def count_answers(self, answers: Iterable[Answer]) -> None:
         tasks = []
         for answer in answers:
             if answer.kind == "figures":
@@ -212,10 +212,10 @@ class _WatchedFeeds:
     def clusters(self) -> Mapping[str, str]:
         return self._feeds.clusters()
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         known = list(answers)
-        self._watch.take(known)
-        self._watch.time("feeds", lambda: self._feeds.take(known))
+        self._watch.count_answers(known)
+        self._watch.time("feeds", lambda: self._feeds.note_answers(known))
 
     def publish(self) -> None:
         self._watch.time("markers", self._feeds.publish)

@@ -102,7 +102,7 @@ class StagedPartition:
     ) -> list[Version]:
         for record, entry in zip(records, entries, strict=True):
             if not isinstance(entry, DescriptorUpdate | MalformedEntry):
-                self._ranges.entries.take(record, entry, passed=False)
+                self._ranges.entries.apply_or_queue(record, entry, passed=False)
         return self._ranges.take_committed().shared
 
     def _freeze(self, offset: Offset) -> list[StateChange]:

@@ -91,17 +91,17 @@ def _tables(count: int) -> Iterator[TableDescriptor]:
 def _log(ranges: int, tables: Sequence[TableDescriptor], seed: int) -> _Log:
     store = BenchStore(partitions=1, ranges=ranges, seed=seed)
     numbered = _Numbered()
-    head = numbered.take((*map(_described, tables[1:]), *store.head(BASE_NS)))
+    head = numbered.number((*map(_described, tables[1:]), *store.head(BASE_NS)))
     beats, rows, now_ns = [], [], BASE_NS
     for _ in range(_ROUNDS):
         round_: list[WrittenRecord] = []
         while len(round_) < _BEATS:
             now_ns += NANOS_PER_SECOND
             round_ += store.heartbeats(now_ns)
-        beats.append(numbered.take(round_))
+        beats.append(numbered.number(round_))
     for _ in range(_ROUNDS):
         now_ns += NANOS_PER_SECOND
-        rows.append(numbered.take(store.rows(_ROWS, now_ns)))
+        rows.append(numbered.number(store.rows(_ROWS, now_ns)))
     return _Log(head, beats, rows)
 
 
@@ -116,7 +116,7 @@ class _Numbered:
     def __init__(self) -> None:
         self._next = 0
 
-    def take(self, records: Iterable[WrittenRecord]) -> list[PartitionRecord]:
+    def number(self, records: Iterable[WrittenRecord]) -> list[PartitionRecord]:
         """Return the records as a client delivers them, behind those before."""
         numbered = [
             PartitionRecord(offset, record.key, record.value, record.record_time_ms)

@@ -78,7 +78,7 @@ def consume(bootstrap_servers: str, group: str, topics: list[str], column: str |
             for message in consumer.consume(1_000, timeout=0.5):
                 if message.error() is not None:
                     raise SystemExit(message.error().str())
-                if gate is not None and take(gate, tables, message):
+                if gate is not None and apply_message(gate, tables, message):
                     print(f"{gate.delivered}: {tables.summary(column)}")
     except TidegateError as error:
         raise SystemExit(str(error)) from None
@@ -95,13 +95,15 @@ def gate_over(places: Iterable[FeedPartition]) -> RowGate | None:
     return RowGate(decoders, partitions) if partitions else None
 
 
-def take(gate: RowGate, tables: Tables, message: Any) -> bool:
+def apply_message(gate: RowGate, tables: Tables, message: Any) -> bool:
     """Give a message to the gate, and apply what it completes. Returns whether there is a new snapshot.
 
     Raises ``PromiseBroken`` and ``UnreadableRow``, with the place of the record.
     """
     place = FeedPartition(message.topic(), message.partition())
-    gate.take(place, FeedRecord(message.offset(), message.key(), message.value(), record_headers(message)))
+    gate.add_record(
+        place, FeedRecord(message.offset(), message.key(), message.value(), record_headers(message))
+    )
     opening = gate.open()
     if opening is not None:
         tables.apply(opening.versions)

@@ -85,7 +85,7 @@ class GateBatches:
             columns = RecordColumns(
                 list(offsets), list(map(_bytes, keys)), list(map(_bytes, values)), lambda _: ()
             )
-            self._gate.take_all(FeedPartition(self._topic, partition), columns)
+            self._gate.add_records(FeedPartition(self._topic, partition), columns)
         while (opening := self._gate.open()) is not None:
             batch = self._subscription.advance(opening, self._gate.offsets())
             if batch is not None:

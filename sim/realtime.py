@@ -120,5 +120,5 @@ class RealTimeRun:
             drained=simulation.drained,
             splits=counts["splits"],
             merges=counts["merges"],
-            moments=simulation.store.moments.take(),
+            moments=simulation.store.moments.take_moments(),
         )

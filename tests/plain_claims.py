@@ -105,10 +105,10 @@ class PlainClaims:
 
     def count(self, events: Sequence[Event]) -> list[tuple[Told, set[int]]]:
         """Take the events. Returns those that were told, each with its keys that count."""
-        counted = [(event, self._take(event)) for event in events]
+        counted = [(event, self._apply_event(event)) for event in events]
         return [(event, keys - self.held) for event, keys in counted if isinstance(event, Told)]
 
-    def _take(self, event: Event) -> set[int]:
+    def _apply_event(self, event: Event) -> set[int]:
         if isinstance(event, Ended):
             self._end(event.range_id)
             return set()

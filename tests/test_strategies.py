@@ -246,7 +246,7 @@ def test_raw_histories_keep_the_contract(entries: tuple[Entry, ...]) -> None:
     )
     check = RangeCheck(RANGE_ID, shared)
     for offset, entry in enumerate(entries):
-        check.take(Stood(entry, BreachPlace(0, offset)))
+        check.check_next(Stood(entry, BreachPlace(0, offset)))
     assert breaches == []
 
 

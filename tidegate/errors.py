@@ -30,7 +30,7 @@
     ├── InputError                   reject this input; everything else goes on
     │   ├── RangeError               one range is at fault: it is quarantined
     │   │   ├── MalformedEntry       bytes that are not a log entry
-    │   │   ├── IndexGap             raft indexes are missing
+    │   │   ├── MissingEntries       raft indexes are missing
     │   │   ├── GenerationError      a generation fell, or began without its snapshot
     │   │   ├── ForbiddenOp          an operation at or below the resolved timestamp
     │   │   └── KeyTooLong           a key that no record of state has room for
@@ -241,7 +241,7 @@ class MalformedEntry(RangeError):
     """Bytes that do not parse as a log entry, or parse as one that the contract forbids."""
 
 
-class IndexGap(RangeError):
+class MissingEntries(RangeError):
     """Entries between the applied index and the next one are missing."""
 
 

@@ -100,7 +100,7 @@ class Moments:
         """Note a split or a merge."""
         self._kept.append(Moment(at_ns, kind, tables, ranges=tuple(ranges)))
 
-    def take(self) -> tuple[Moment, ...]:
+    def take_moments(self) -> tuple[Moment, ...]:
         """Return the moments since the last call."""
         taken = tuple(self._kept)
         self._kept.clear()

@@ -58,17 +58,17 @@ class _Reader:
             case "null":
                 return None
             case "boolean":
-                return bool(self._take(1)[0])
+                return bool(self._read_bytes(1)[0])
             case "int" | "long":
                 return self._long()
             case "float":
-                return struct.unpack("<f", self._take(4))[0]
+                return struct.unpack("<f", self._read_bytes(4))[0]
             case "double":
-                return struct.unpack("<d", self._take(8))[0]
+                return struct.unpack("<d", self._read_bytes(8))[0]
             case "bytes":
-                return self._take(self._long()).decode("latin-1")
+                return self._read_bytes(self._long()).decode("latin-1")
             case "string":
-                return self._take(self._long()).decode()
+                return self._read_bytes(self._long()).decode()
             case _:
                 raise ValueError(f"the cases' reader knows no Avro type {kind!r}")
 
@@ -91,13 +91,13 @@ class _Reader:
     def _long(self) -> int:
         shift, number = 0, 0
         while True:
-            byte = self._take(1)[0]
+            byte = self._read_bytes(1)[0]
             number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return (number >> 1) ^ -(number & 1)
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         end = self.position + size
         if size < 0 or end > len(self._body):
             raise ValueError(f"the Avro record ends before byte {end}")

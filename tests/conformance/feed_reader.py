@@ -41,14 +41,14 @@ class FeedReader:
             return False
         events = self.feed.take(1)
         for event in events:
-            self._take(event)
+            self._receive(event)
         return bool(events)
 
     def forget(self) -> None:
         """Forget the events so far: they were looked at."""
         self.received.clear()
 
-    def _take(self, event: FeedEvent) -> None:
+    def _receive(self, event: FeedEvent) -> None:
         if self.fail_next_send is not None:
             self.feed.end(FeedEnd(EndReason.FAILED, self.fail_next_send))
             return

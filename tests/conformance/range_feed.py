@@ -121,14 +121,14 @@ class _Run:
     # ---- the log ----
 
     def ops(self, step: Step) -> str | None:
-        return self._offer(step, lambda: self._feed.offer_ops([op_of(op) for op in step["ops"] or ()]))
+        return self._give_input(step, lambda: self._feed.offer_ops([op_of(op) for op in step["ops"] or ()]))
 
     def closed(self, step: Step) -> str | None:
-        return self._offer(step, lambda: self._feed.offer_closed(ClosedTimestamp(at(step["ts"]))))
+        return self._give_input(step, lambda: self._feed.offer_closed(ClosedTimestamp(at(step["ts"]))))
 
-    def _offer(self, step: Step, offer: Callable[[], bool]) -> str | None:
+    def _give_input(self, step: Step, give: Callable[[], bool]) -> str | None:
         try:
-            taken = offer()
+            taken = give()
         except RangeError as error:
             kind = "op_below_resolved" if isinstance(error, ForbiddenOp) else step.get("error")
             return _difference("error", step.get("error"), kind) if "error" in step else str(error)

@@ -61,7 +61,7 @@ def _rows(case: Case, shape: OutputShape) -> list[RowValues]:
     rows = outputs.opening()
     types = case.get("types") or []
     for time, diff, *values in case["input"]:
-        outputs.take([Update(at(time), diff, tuple(map(_datum, values, types or values)))])
+        outputs.add_updates([Update(at(time), diff, tuple(map(_datum, values, types or values)))])
     for frontier in case["frontiers"]:
         if frontier != _NO_BATCH:
             rows += outputs.advance(_progress(frontier))

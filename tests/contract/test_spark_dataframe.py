@@ -47,7 +47,7 @@ class Batches:
     def __init__(self) -> None:
         self.found: list[tuple[int, list[tuple[str, int, int | None]]]] = []
 
-    def take(self, batch: DataFrame, _: int) -> None:
+    def add_batch(self, batch: DataFrame, _: int) -> None:
         """Add a batch that has rows."""
         rows = batch.orderBy("_updated", "id").collect()
         if rows:
@@ -68,14 +68,14 @@ def options_of(of: HandFeed, **more: str) -> dict[str, str]:
 def running(
     session: SparkSession,
     feed: HandFeed,
-    take: Callable[[DataFrame, int], None],
+    receive: Callable[[DataFrame, int], None],
     checkpoint: Path,
     /,
     **more: str,
 ) -> Iterator[StreamingQuery]:
-    """A query that gives its batches to ``take``, while the context lasts."""
+    """A query that gives its batches to ``receive``, while the context lasts."""
     frame = session.readStream.format("tidegate").options(**options_of(feed, **more)).load()
-    query = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint)).start()
+    query = frame.writeStream.foreachBatch(receive).option("checkpointLocation", str(checkpoint)).start()
     try:
         yield query
     finally:
@@ -96,14 +96,14 @@ def test_a_batch_is_a_closed_cut_and_a_query_goes_on_from_its_checkpoint(
     second(feed, 0, 9, 1, 5)  # above the cut: its other half is not there yet
     feed.mark(7 * _SECOND)
     feed.mark(9 * _SECOND, 0)
-    with running(session, feed, batches.take, tmp_path) as query:
+    with running(session, feed, batches.add_batch, tmp_path) as query:
         query.processAllAvailable()
         assert batches.found == [(7, [("insert", 1, 10), ("insert", 2, 20)])]
     second(feed, 1, 9, 2, 25)
     second(feed, 1, 5, 2, 20)  # comes again behind a crash
     second(feed, 1, 9, 2, 25)
     feed.mark(9 * _SECOND)
-    with running(session, feed, batches.take, tmp_path) as query:
+    with running(session, feed, batches.add_batch, tmp_path) as query:
         query.processAllAvailable()
         assert batches.found[1:] == [(9, [("insert", 1, 5), ("insert", 2, 25)])]
         second(feed, 0, 12, 1, None)
@@ -124,14 +124,14 @@ def test_a_stream_begins_where_it_is_told_and_ends_batches_with_buckets(
         feed.mark(at * _SECOND)
     above, whole = Batches(), Batches()
     start = Timestamp(5 * _SECOND).decimal()
-    with running(session, feed, above.take, tmp_path / "above", start=start) as query:
+    with running(session, feed, above.add_batch, tmp_path / "above", start=start) as query:
         query.processAllAvailable()
     assert above.found == [(25, [("insert", 15, 15), ("insert", 25, 25)])]
-    with running(session, feed, whole.take, tmp_path / "whole", cut="10s") as query:
+    with running(session, feed, whole.add_batch, tmp_path / "whole", cut="10s") as query:
         query.processAllAvailable()
         assert whole.found == [(20, [("insert", 5, 5), ("insert", 15, 15)])]
     newest = Batches()
-    with running(session, feed, newest.take, tmp_path / "newest", start="latest") as query:
+    with running(session, feed, newest.add_batch, tmp_path / "newest", start="latest") as query:
         query.processAllAvailable()
         second(feed, 1, 30, 30, 30)
         feed.mark(30 * _SECOND)
@@ -149,7 +149,7 @@ def test_rows_of_the_initial_scan_are_in_the_first_bucket_that_ends_above_the_fe
         feed.put(0, f"[{key}]".encode(), json.dumps(members).encode(), key * _SECOND)
     second(feed, 0, 14, 3, 3)
     feed.mark(15 * _SECOND)  # the last bucket that it closes ends below the start
-    with running(session, feed, batches.take, tmp_path, cut="10s") as query:
+    with running(session, feed, batches.add_batch, tmp_path, cut="10s") as query:
         query.processAllAvailable()
         assert not batches.found
         second(feed, 0, 25, 4, 4)
@@ -162,7 +162,7 @@ def test_latest_begins_where_the_feed_began_if_it_has_no_marker_yet(
     session: SparkSession, broker: KafkaBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
     feed, batches = HandFeed(broker.bootstrap, topic_prefix), Batches()
-    with running(session, feed, batches.take, tmp_path, start="latest") as query:
+    with running(session, feed, batches.add_batch, tmp_path, start="latest") as query:
         query.processAllAvailable()
         second(feed, 0, 5, 1, 10)
         feed.mark(5 * _SECOND)
@@ -179,8 +179,8 @@ def test_a_batch_reads_few_records_and_a_query_of_what_is_there_reads_all_of_it(
             second(feed, key % 2, at, key, at)
     feed.mark(10 * _SECOND)
     frame = session.readStream.format("tidegate").options(**options_of(feed, batch_records="4")).load()
-    take = frame.writeStream.foreachBatch(batches.take).option("checkpointLocation", str(tmp_path))
-    query = take.trigger(availableNow=True).start()
+    writer = frame.writeStream.foreachBatch(batches.add_batch).option("checkpointLocation", str(tmp_path))
+    query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(240), "it ends by itself"
     rows = [row for _, batch in batches.found for row in batch]
     assert sorted((key, balance) for _, key, balance in rows) == sorted(
@@ -233,7 +233,7 @@ def test_deleted_records_and_a_topic_made_anew_end_a_query(
     for at in (5, 6):
         second(feed, 0, at, at, at)
         feed.mark(at * _SECOND)
-    with running(session, feed, batches.take, tmp_path) as query:
+    with running(session, feed, batches.add_batch, tmp_path) as query:
         query.processAllAvailable()
     for at in (7, 8):
         second(feed, 0, at, at, at)
@@ -242,7 +242,7 @@ def test_deleted_records_and_a_topic_made_anew_end_a_query(
     for done in admin.delete_records([TopicPartition(feed.topic, 0, 6)]).values():
         done.result(30)
     with (
-        running(session, feed, batches.take, tmp_path) as query,
+        running(session, feed, batches.add_batch, tmp_path) as query,
         pytest.raises(Exception, match="whose first record is at 6"),
     ):
         query.processAllAvailable()
@@ -251,7 +251,7 @@ def test_deleted_records_and_a_topic_made_anew_end_a_query(
     create_topic(broker.bootstrap, feed.topic, 2)
     feed.mark(9 * _SECOND)
     with (
-        running(session, feed, batches.take, tmp_path) as query,
+        running(session, feed, batches.add_batch, tmp_path) as query,
         pytest.raises(Exception, match="was deleted and created anew"),
     ):
         query.processAllAvailable()
@@ -267,14 +267,14 @@ def test_a_column_that_came_later_is_there_once_the_query_begins_again(
     feed, batches = HandFeed(broker.bootstrap, topic_prefix, descriptors=(narrow,)), Batches()
     second(feed, 0, 5, 1, 10)
     feed.mark(5 * _SECOND)
-    with running(session, feed, batches.take, tmp_path) as query:
+    with running(session, feed, batches.add_batch, tmp_path) as query:
         query.processAllAvailable()
         feed.describe(more)
         feed.write(0, 6 * _SECOND, 1, {**account(1, 11), "city": "Ulm"})
         feed.mark(6 * _SECOND)
         with pytest.raises(Exception, match="has a new column: city"):
             query.processAllAvailable()
-    with running(session, feed, batches.take, tmp_path) as query:
+    with running(session, feed, batches.add_batch, tmp_path) as query:
         query.processAllAvailable()
     assert batches.found == [(5, [("insert", 1, 10)]), (6, [("insert", 1, 11)])]
 
@@ -350,7 +350,7 @@ def test_a_topic_that_a_later_feed_gets_is_read_as_that_of_two_feeds(
     second(feed, 1, 5, 2, 20)
     feed.persist(7 * _SECOND)
     feed.mark(7 * _SECOND)
-    with running(session, feed, batches.take, tmp_path / "first", feed="feed") as query:
+    with running(session, feed, batches.add_batch, tmp_path / "first", feed="feed") as query:
         query.processAllAvailable()
         assert [cut for cut, _ in batches.found] == [7]
         feed.drop()  # then key 1 is deleted, which no feed tells, and a feed with a higher id begins
@@ -364,11 +364,11 @@ def test_a_topic_that_a_later_feed_gets_is_read_as_that_of_two_feeds(
     assert _state(session, feed, feed="feed") == [(1, 10), (2, 20)]
     assert _state(session, feed, feed="later") == [(2, 20)]
     later = Batches()
-    with running(session, feed, later.take, tmp_path / "later", feed="later") as query:
+    with running(session, feed, later.add_batch, tmp_path / "later", feed="later") as query:
         query.processAllAvailable()
     assert later.found == [(12, [("insert", 2, 20)])]
     with (
-        running(session, feed, later.take, tmp_path / "first", feed="later") as query,
+        running(session, feed, later.add_batch, tmp_path / "first", feed="later") as query,
         pytest.raises(StreamingQueryException, match="is of the feed feed, and the query reads later"),
     ):
         query.processAllAvailable()

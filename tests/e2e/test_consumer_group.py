@@ -42,7 +42,7 @@ class Member:
         """Take what has come."""
         for message in self._consumer.consume(500, timeout=0.1):
             assert message.error() is None, message.error().str()
-            self._take(message)
+            self._note_message(message)
 
     def apply(self, upto: Timestamp) -> None:
         """Apply the rows at or below ``upto``, in the order of their timestamps."""
@@ -70,7 +70,7 @@ class Member:
         self._waiting: dict[tuple[Timestamp, bytes], Any] = {}
         self.table: dict[bytes, int] = {}
 
-    def _take(self, message: Any) -> None:
+    def _note_message(self, message: Any) -> None:
         record = parse_record(message.key(), message.value())
         if isinstance(record, MarkerRecord):
             at = self.markers[message.partition()]

@@ -48,7 +48,7 @@ class Target:
         self.versions: list[tuple[Any, ...]] = []
         self.away = False
 
-    def take(self, batch: DataFrame, _: int) -> None:
+    def apply_batch(self, batch: DataFrame, _: int) -> None:
         """Apply a batch."""
         rows = batch.collect()
         if self.away:
@@ -144,7 +144,9 @@ def test_every_batch_makes_a_state_of_the_store_whatever_ends(
         def start() -> StreamingQuery:
             frame = session.readStream.format("tidegate").options(**options).load()
             return (
-                frame.writeStream.foreachBatch(target.take).option("checkpointLocation", checkpoint).start()
+                frame.writeStream.foreachBatch(target.apply_batch)
+                .option("checkpointLocation", checkpoint)
+                .start()
             )
 
         query = start()

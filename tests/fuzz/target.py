@@ -21,14 +21,14 @@ class Broken(AssertionError):
 class Target:
     """Something that takes bytes of others.
 
-    ``draw`` makes an input from a seeded source alone. ``take`` gives it to what is fuzzed, and raises one of
+    ``draw`` makes an input from a seeded source alone. ``run`` gives it to what is fuzzed, and raises one of
     ``named`` where it is refused. ``Broken`` is for a promise that does not hold. ``weight`` is its share of
     the time, where others have 1. ``sentence_bytes`` bounds what an error may say.
     """
 
     name: str
     draw: Callable[[Random], bytes]
-    take: Callable[[bytes], object]
+    run: Callable[[bytes], object]
     named: tuple[type[TidegateError], ...]
     weight: float = 1
     sentence_bytes: int = SENTENCE_BYTES

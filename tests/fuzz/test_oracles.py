@@ -64,10 +64,10 @@ def test_a_long_sentence_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sentence_that_has_no_bytes_is_found() -> None:
-    def take(_: bytes) -> None:
+    def run(_: bytes) -> None:
         raise ForeignRecord("\ud800")
 
-    found = attempt(Target("t", lambda _: b"", take, (ForeignRecord,)), b"")
+    found = attempt(Target("t", lambda _: b"", run, (ForeignRecord,)), b"")
     assert found is not None
     assert "UnicodeEncodeError" in found.what
 
@@ -90,12 +90,12 @@ def test_an_input_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_input_that_takes_for_ever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def take(_: bytes) -> object:
+    def run(_: bytes) -> object:
         while True:
             pass
 
     monkeypatch.setattr(trial, "_GIVEN_UP", 0.2)
-    found = attempt(Target("endless", lambda _: b"x", take, ()), b"x")
+    found = attempt(Target("endless", lambda _: b"x", run, ()), b"x")
     assert found is not None
     assert "1 bytes took more than 0 s of processor time, and were given up" in found.what
     assert "test_oracles.py:" in found.what

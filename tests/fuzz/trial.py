@@ -84,7 +84,7 @@ def _timed(target: Target, data: bytes) -> tuple[float, Finding | None]:
     begin = process_time()
     fault = None
     try:
-        target.take(data)
+        target.run(data)
     except target.named as error:
         fault = _sentence_fault(target, data, error)
     except (Exception, SystemExit) as error:

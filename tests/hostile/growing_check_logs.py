@@ -38,7 +38,7 @@ class CheckedLog:
     def __call__(self) -> None:
         check = LogCheck(LogOptions(1, ended=True), lambda _: None)
         for record in self.records:
-            check.take(record)
+            check.check_next(record)
         check.finish()
 
 

@@ -58,7 +58,7 @@ class CommitsApart(PartitionsApart):
 
     # ---- commits
 
-    def _take(self, driven: Driven, result: StepResult) -> None:
+    def _note_result(self, driven: Driven, result: StepResult) -> None:
         number = driven.processor.partition
         self._uncommitted[number].append(result)
         now, self._commits_now = self._commits_now, False
@@ -67,7 +67,7 @@ class CommitsApart(PartitionsApart):
     def _take_now(self, driven: Driven, result: StepResult) -> None:
         """The step is committed before anything else happens, and all those before it."""
         self._commits_now = True
-        self._take(driven, result)
+        self._note_result(driven, result)
 
     def _commit(self, number: int, steps: int) -> None:
         driven, uncommitted = self.partitions[number], self._uncommitted[number]
@@ -77,7 +77,7 @@ class CommitsApart(PartitionsApart):
                 if (number, feed_id) in self._spools:
                     self._spools[number, feed_id] += result.outputs.pop(feed_id)
             before = [len(inbox) for inbox in self._inboxes]
-            super()._take(driven, result)
+            super()._note_result(driven, result)
             for topic, inbox, known in zip(self._topic, self._inboxes, before, strict=True):
                 topic += inbox[known:]
             driven.processor.committed(result.serial)
@@ -122,7 +122,7 @@ class CommitsApart(PartitionsApart):
                 self._commit(number, _ALL)
             self._spools.pop((number, feed_id), None)
             result = driven.control(Remove(feed_id, before.definition.epoch))
-            driven.results.pop()  # `_take` notes it
+            driven.results.pop()  # `_note_result` notes it
             if self._uncommitted[number]:
                 result = self._left_out(driven, feed_id, result)
             self._take_now(driven, result)
@@ -178,7 +178,7 @@ class CommitsApart(PartitionsApart):
         else:
             self._give_some(feed_id, rows)
             self._take_now(driven, result)
-            self._take(driven, processor.stall(feed_id))
+            self._note_result(driven, processor.stall(feed_id))
 
     def _go_on(self, driven: Driven, feed_id: FeedId) -> None:
         """Attach the feed: what was spooled goes out or is thrown away. Or let the feed catch up."""
@@ -187,7 +187,7 @@ class CommitsApart(PartitionsApart):
             self._commit(number, _ALL)
             if processor.is_spooling(feed_id):
                 self._give_all(feed_id, self._spools.pop((number, feed_id)))
-                self._take(driven, processor.attach(feed_id))
+                self._note_result(driven, processor.attach(feed_id))
         elif processor.is_spooling(feed_id):
             self._give_some(feed_id, self._spools.pop((number, feed_id), []))
             self._withdrawn(number, feed_id)
@@ -195,7 +195,7 @@ class CommitsApart(PartitionsApart):
         else:
             self._spools.pop((number, feed_id), None)
             self._withdrawn(number, feed_id)
-            self._take(driven, processor.resume(feed_id))
+            self._note_result(driven, processor.resume(feed_id))
 
     def _withdrawn(self, number: int, feed_id: FeedId) -> list[OutputRecord]:
         """The rows of a feed in steps that are not committed, which have them no more."""

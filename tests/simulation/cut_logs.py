@@ -50,4 +50,4 @@ class CutLogs(PartitionsApart):
         start = self._starts[driven.processor.partition]
         if int(driven.processor.next_offset or 0) < start:
             self.cuts += 1
-            self._take(driven, driven.processor.missing_below(Offset(start)))
+            self._note_result(driven, driven.processor.missing_below(Offset(start)))

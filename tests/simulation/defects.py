@@ -138,10 +138,10 @@ def unfrozen_state() -> Iterator[None]:
 @contextmanager
 def abort_before_commits() -> Iterator[None]:
     """The end of an aborted transaction is taken as soon as it is read, not where it stands in the log."""
-    take = BatchQueue._take
+    take_joined = BatchQueue._take_joined
 
     def patched(self: BatchQueue) -> Batch | Cut:
-        taken = take(self)
+        taken = take_joined(self)
         if isinstance(taken, Cut):
             return taken
         coming = [
@@ -149,7 +149,7 @@ def abort_before_commits() -> Iterator[None]:
         ]
         return Batch(list(_with_aborts_of(coming, taken.records)), taken.end)
 
-    with _patched(BatchQueue, "_take", patched):
+    with _patched(BatchQueue, "_take_joined", patched):
         yield
 
 

@@ -129,7 +129,7 @@ class FeedCourse:
             self._is_told = True
             self.messages.append(Remove(self.id, self._activate.definition.epoch))
 
-    def take(self, ack: Ack) -> None:
+    def note_ack(self, ack: Ack) -> None:
         """A partition has answered."""
         match ack:
             case Registered():

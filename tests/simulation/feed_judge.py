@@ -162,7 +162,7 @@ class FeedJudge:
         for version in islice(history, self._known, None):
             self._known += 1
             if version.table_id in self._versions:
-                self._take(version)
+                self._judge_version(version)
                 self._newest[version.key] = version.value
         for mutated in self.mutations[self._mutations_known :]:
             self._mutations_known += 1
@@ -176,7 +176,7 @@ class FeedJudge:
         named = self._names[table.id]
         return replace(table, name=named.name, schema=named.schema, database=named.database)
 
-    def _take(self, version: HistoryVersion) -> None:
+    def _judge_version(self, version: HistoryVersion) -> None:
         key = version.key
         if version.timestamp > self.start:
             if not self.only_scans:

@@ -154,11 +154,11 @@ class Member:
             self.process.loop.call_soon(self._hand_over, batch)
 
     def _hand_over(self, batch: FetchedBatch) -> None:
-        self.assignment.holders[batch.topic].offer(batch)
+        self.assignment.holders[batch.topic].receive_batch(batch)
 
     # ---- the group's side
 
-    def take(self, partitions: Iterable[TP], generation: int, may_commit: Callable[[Member], bool]) -> None:
+    def assign(self, partitions: Iterable[TP], generation: int, may_commit: Callable[[Member], bool]) -> None:
         """The group hands out partitions; they flow once somebody opens them."""
         self.generation = generation
         self._may_commit = may_commit
@@ -317,7 +317,7 @@ class Group:
 
     def _hand_out(self, member: Member, places: list[TP], generation: int) -> None:
         if generation == self.generation:
-            member.take(places, generation, lambda m: m.generation == self.generation and m in self.members)
+            member.assign(places, generation, lambda m: m.generation == self.generation and m in self.members)
 
     def _shares(self, members: list[Member]) -> dict[Member, list[TP]]:
         """Equal numbers of the topics that have as many partitions as the log stay together."""

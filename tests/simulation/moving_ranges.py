@@ -435,7 +435,7 @@ class MovingRanges:
         for ack in result.acks:
             if ack.feed_id.startswith(BYSTANDER):
                 continue
-            self.feeds[ack.feed_id].take(ack)
+            self.feeds[ack.feed_id].note_ack(ack)
             if self.feeds[ack.feed_id].failed:
                 self._require_reason(self.feeds[ack.feed_id])
         self._post()

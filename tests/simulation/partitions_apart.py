@@ -124,7 +124,7 @@ class PartitionsApart:
         self._tell_everybody()
         for driven in self.partitions:
             for feed_id in list(driven.processor.detached):
-                self._take(driven, driven.processor.resume(feed_id))
+                self._note_result(driven, driven.processor.resume(feed_id))
         for number in range(_CALM_ROUNDS):
             if self._calm(with_snapshots=number % 8 == 1):
                 return
@@ -235,18 +235,18 @@ class PartitionsApart:
         for feed_id, untold in self._untold.items():
             for number in [number for number in untold if self.rng.random() < 0.5]:
                 untold.remove(number)
-                self._take(self.partitions[number], self._told(number, feed_id))
+                self._note_result(self.partitions[number], self._told(number, feed_id))
 
     def _tell_everybody(self) -> None:
         for feed_id, untold in self._untold.items():
             while untold:
                 number = untold.pop()
-                self._take(self.partitions[number], self._told(number, feed_id))
+                self._note_result(self.partitions[number], self._told(number, feed_id))
 
     def _told(self, number: int, feed_id: FeedId) -> StepResult:
         driven = self.partitions[number]
         result = driven.control(self.feeds[feed_id])
-        driven.results.pop()  # `_take` notes it
+        driven.results.pop()  # `_note_result` notes it
         return result
 
     def _move_a_sink(self) -> None:
@@ -256,11 +256,11 @@ class PartitionsApart:
         if not processor.is_active(feed_id):
             return
         if feed_id in processor.detached:
-            self._take(driven, processor.resume(feed_id))
+            self._note_result(driven, processor.resume(feed_id))
         else:
             processor.committed(driven.results[-1].serial)
-            self._take(driven, processor.detach(feed_id, []))
-            self._take(driven, processor.stall(feed_id))
+            self._note_result(driven, processor.detach(feed_id, []))
+            self._note_result(driven, processor.stall(feed_id))
 
     # ---- partitions
 
@@ -272,12 +272,12 @@ class PartitionsApart:
         inbox = self._inboxes[number]
         if inbox and self.rng.random() < 0.7:
             taken, inbox[:] = list(inbox), []
-            self._take(driven, processor.exchange(taken))
+            self._note_result(driven, processor.exchange(taken))
         first = int(processor.next_offset or 0)
         records = self.log.partitions[number][first : first + limit]
-        self._take(driven, processor.step_some(records, records[-1].offset + 1 if records else None))
+        self._note_result(driven, processor.step_some(records, records[-1].offset + 1 if records else None))
         while processor.ready:
-            self._take(driven, processor.step_some(()))
+            self._note_result(driven, processor.step_some(()))
 
     def _restart(self, driven: Driven) -> None:
         rows = ((table, key, value) for (table, key), value in driven.state.items())
@@ -285,7 +285,7 @@ class PartitionsApart:
         driven.processor = PartitionProcessor.restore(number, self.count, self._config, rows)
         driven.processor._serial = serial
 
-    def _take(self, driven: Driven, result: StepResult) -> None:
+    def _note_result(self, driven: Driven, result: StepResult) -> None:
         """Everything of a step is durable at once."""
         driven.note(result)
         for message in result.exchanges:

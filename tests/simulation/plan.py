@@ -36,7 +36,7 @@ _EVENTFUL: Final = OutcomeMix(restart=0.1, abort=0.08, abandon=0.06)
 class Profile:
     """The troubles that a run may have. Counts are the most of each kind of fault in one run.
 
-    ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``lags``: feeds may begin
+    ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``gaps``: feeds may begin
     in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
     of the first feed, and all feeds are there from the beginning; with ``strangers`` the addresses of all
     mean other clusters at times, with ``fail_overs`` for good, which operators accept. ``refusals``: some
@@ -65,7 +65,7 @@ class Profile:
     moves: bool = True
     holes: bool = True
     network: bool = True
-    lags: bool = True
+    gaps: bool = True
     sinks: bool = True
     refusals: bool = False
     witnessed: bool = False
@@ -98,19 +98,19 @@ _QUIET: Final = Profile(
 PROFILES: Final = {
     "fast": Profile(stops=0.25),
     "crashes": Profile(workers=1, pauses=0, rebalances=0, kills=8, strandings=6, odd=0.0, drops=0.0),
-    "still": Profile(moves=False, holes=False, lags=False, sinks=False, schemas=0.0, odd=0.0, drops=0.0),
+    "still": Profile(moves=False, holes=False, gaps=False, sinks=False, schemas=0.0, odd=0.0, drops=0.0),
     "moves": Profile(holes=False, odd=0.0, drops=0.0),
-    "calm": replace(_QUIET, moves=False, lags=False, sinks=False),
+    "calm": replace(_QUIET, moves=False, gaps=False, sinks=False),
     "sinks": replace(_QUIET, seconds=(11.0, 14.0), rows_per_s=(20.0, 50.0), witnessed=True, least_records=10),
     "refusals": replace(
-        _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, lags=False, drops=0.3
+        _QUIET, rows_per_s=(50.0, 150.0), partitions=2, feeds=3, kills=2, refusals=True, gaps=False, drops=0.3
     ),
     "odd": Profile(kills=2, pauses=1, outages=1, sinks=False, schemas=0.0, feeds=3, odd=1.0, drops=0.3),
-    "strangers": replace(_QUIET, moves=False, lags=False, kills=1, strangers=True),
-    "fail-overs": replace(_QUIET, seconds=(7.0, 12.0), lags=False, kills=2, rebalances=1, fail_overs=True),
+    "strangers": replace(_QUIET, moves=False, gaps=False, kills=1, strangers=True),
+    "fail-overs": replace(_QUIET, seconds=(7.0, 12.0), gaps=False, kills=2, rebalances=1, fail_overs=True),
     "takeovers": replace(_QUIET, seconds=(7.0, 12.0), kills=2, rebalances=1, sinks=False, takeovers=True),
     "changed-fail-overs": replace(
-        _QUIET, seconds=(7.0, 12.0), lags=False, kills=1, fail_overs=True, takeovers=True
+        _QUIET, seconds=(7.0, 12.0), gaps=False, kills=1, fail_overs=True, takeovers=True
     ),
     "schemas": Profile(
         moves=False, holes=False, kills=1, pauses=0, outages=0, strandings=0, schemas=1.0, odd=0.0, drops=0.0
@@ -376,7 +376,7 @@ def _draw(seed: int, profile: Profile) -> RunPlan:
 def _feeds(rng: Random, starts: Random, profile: Profile, seconds: float) -> tuple[PlannedFeed, ...]:
     least = 2 if profile.witnessed else 1
     feeds = [_feed(rng, number, seconds) for number in range(rng.randint(least, profile.feeds))]
-    return tuple(_from_elsewhere(starts, feed) if profile.lags else feed for feed in feeds)
+    return tuple(_from_elsewhere(starts, feed) if profile.gaps else feed for feed in feeds)
 
 
 def _from_elsewhere(starts: Random, feed: PlannedFeed) -> PlannedFeed:

@@ -103,7 +103,7 @@ class Scheduler:
         """Run ``work``, which may block, from now to the first time that it does."""
         carrier = self._carriers.pop() if self._carriers else _Carrier(self)
         owner.carriers.add(carrier)
-        carrier.take(work, owner)
+        carrier.load(work, owner)
         self._switch_to(carrier)
 
     def block(self, delay: float) -> None:
@@ -192,7 +192,7 @@ class _Carrier:
         self.go.release()
         self._thread.join()
 
-    def take(self, work: Action, owner: Process) -> None:
+    def load(self, work: Action, owner: Process) -> None:
         self._work, self.owner = work, owner
 
     def _carry(self) -> None:

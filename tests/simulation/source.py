@@ -131,7 +131,7 @@ class Source:
             place = self._broker.partition(self._requests, number)
             records, self._read[number] = place.read(self._read[number], 1_000)
             for record in records:
-                self._take(record.value)
+                self._read_request(record.value)
         self._scheduler.after(_TICK_S * self._rng.random() * 2, self._tick)
 
     def _advance(self) -> None:
@@ -139,7 +139,7 @@ class Source:
             self.simulation.postpone(self.now_ns + 10**9)
         self.simulation.advance_to(self.now_ns)
 
-    def _take(self, value: bytes | None) -> None:
+    def _read_request(self, value: bytes | None) -> None:
         try:
             request = decode_request(value or b"")
         except MalformedEntry:

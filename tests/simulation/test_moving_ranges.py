@@ -1,4 +1,4 @@
-"""No row is lost, invented or out of order, and no checkpoint lies, while ranges move, break and lag."""
+"""No row is lost, invented or out of order, and no checkpoint lies, while ranges move, break, have gaps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tidegate.raftlog import decode
 from tidegate.raftlog.entry import Command, RangeId, Snapshot
 from tidegate.ranges import range_log, range_snapshot, range_state, scan
 from tidegate.ranges.claim_answer import answer_claim
-from tidegate.ranges.gap import Lag
+from tidegate.ranges.gap import ToldGaps
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
 from tidegate.ranges.range_log import VersionHorizon
 from tidegate.ranges.range_state import RangeState
@@ -240,7 +240,7 @@ def test_a_claim_that_comes_after_its_promise_is_forgotten_hides_no_gap_of_a_det
 
 
 def _all_feeds_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A range names each feed that can lag, whatever keys it watches."""
+    """A range names each feed that can miss versions, whatever keys it watches."""
     monkeypatch.setattr(ServedFeeds, "__call__", lambda self, _: [feed.id for feed in self._feeds])
 
 
@@ -261,8 +261,8 @@ def _forgotten_promises_say_all(monkeypatch: pytest.MonkeyPatch) -> None:
         message = answer_claim(state, claim)
         if message is None or not message.complete or message.span is not None:
             return message
-        lags = tuple(Lag(feed, ()) for feed in state.serves(claim.span))
-        return message._replace(span=claim.span, lags=lags)
+        told = tuple(ToldGaps(feed, ()) for feed in state.serves(claim.span))
+        return message._replace(span=claim.span, told_gaps=told)
 
     monkeypatch.setattr(exchange, "answer_claim", answer)
 
@@ -506,7 +506,7 @@ def _taken_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Snapshot breaks in its intents when the range has its keys already."""
     original = range_snapshot._take_snapshot
 
-    def take(state: RangeState, chunks: list[Snapshot]) -> None:
+    def take_half(state: RangeState, chunks: list[Snapshot]) -> None:
         dated = [
             chunk._replace(intents=tuple(each for each in chunk.intents if each.timestamp > ZERO))
             for chunk in chunks
@@ -515,7 +515,7 @@ def _taken_by_half(monkeypatch: pytest.MonkeyPatch) -> None:
         if dated != chunks:
             raise ForbiddenOp("an intent without a timestamp")
 
-    monkeypatch.setattr(range_snapshot, "_take_snapshot", take)
+    monkeypatch.setattr(range_snapshot, "_take_snapshot", take_half)
     monkeypatch.setitem(decode._DECODERS, "snapshot", decode._stored_snapshot)
 
 

@@ -69,7 +69,7 @@ class SimShell:
     def batch_topic(self, name: str) -> Any:
         return name
 
-    async def deliver(self, stream: Any, offer: Callable[[FetchedBatch], None]) -> None:
+    async def deliver(self, stream: Any, receive: Callable[[FetchedBatch], None]) -> None:
         raise NotImplementedError
 
 

@@ -11,6 +11,7 @@ import importlib
 import os
 import runpy
 import sys
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +59,10 @@ RENAMED: Final = {
     "sim.log.history": {"HistoryVersion": "Version"},
     "tidegate.changefeed.encoding.confluent": {"SubjectSchema": "Schema"},
 }
+#: Attributes that a248221 calls otherwise, by the module and the class that have them.
+RENAMED_ATTRIBUTES: Final = {
+    "tidegate.processor.status": {"PartitionStatus": {"with_gaps": "lagging"}},
+}
 _TESTS: Final = Path(__file__).resolve().parents[1]
 
 
@@ -77,6 +82,10 @@ def main(checkout: Path, script: str, arguments: list[str]) -> None:
             setattr(sys.modules[package], name, module)
         for now, then in RENAMED.get(place, {}).items():
             setattr(module, now, getattr(module, then))
+    for place, classes in RENAMED_ATTRIBUTES.items():
+        for name, attributes in classes.items():
+            for now, then in attributes.items():
+                setattr(getattr(importlib.import_module(place), name), now, property(attrgetter(then)))
     store = sys.modules["tidegate.worker.state.store"]
     store.rocks_stores = lambda _, stores=store.rocks_stores: stores()  # type: ignore[attr-defined]
     for package, folder in (("tests", _TESTS), ("tests.unit", _TESTS / "unit")):

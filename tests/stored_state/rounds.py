@@ -92,7 +92,7 @@ class QueryOverLog:
     def clusters(self) -> Mapping[str, str]:
         return {"home": "", "away": STORED, "scan": ""}
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         for answer in answers:
             match answer.kind:
                 case "checkpoint":
@@ -105,6 +105,8 @@ class QueryOverLog:
                     request = decode_request(answer.body[_KEY_BYTES:])
                     assert isinstance(request, Push | Scan)
                     self.requests.append(request)
+
+    take = note_answers  # as a248221 calls it
 
     def publish(self) -> None:
         if self.dies:

@@ -62,7 +62,7 @@ class GoesOn:
         while min(frontier.high_water for frontier in self._frontiers.values()) < last:
             assert batch < self.had.batch + _MOST_BATCHES
             self.query.run(batch, self._store.log, parts)
-            self._take()
+            self._write_batch()
             if all(part.stop == len(log) for part, log in zip(parts, self._store.log, strict=True)):
                 self._let_time_pass()
             batch += 1
@@ -77,7 +77,7 @@ class GoesOn:
         self._requests = len(self.query.requests)
         self._store.beat()
 
-    def _take(self) -> None:
+    def _write_batch(self) -> None:
         """Write the rows of a batch, and then the markers that its checkpoints allow."""
         self._write(self.query.rows[self._rows :])
         self._rows = len(self.query.rows)

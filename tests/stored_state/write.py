@@ -101,8 +101,8 @@ class Stored:
         self.lines: list[dict[str, Any]] = []
         self._log_ends = [0] * _PARTITIONS
 
-    def take(self) -> None:
-        """Everything that has outlived the worker."""
+    def collect(self) -> None:
+        """Collect everything that has outlived the worker."""
         run = self._run
         self.lines.append({"kind": "clock", "seconds": run.scheduler.now})
         for cluster, broker in self._clusters():
@@ -191,7 +191,7 @@ def facts_of(processor: PartitionProcessor) -> dict[str, Any]:
         "quarantined": [
             [item.range_id, list(item.resolved), item.offset, item.cause] for item in status.quarantined
         ],
-        "gaps": [[item.feed_id, item.ranges, list(item.complete_to or ())] for item in status.lagging],
+        "gaps": [[item.feed_id, item.ranges, list(item.complete_to or ())] for item in status.with_gaps],
     }
 
 
@@ -217,7 +217,7 @@ def main(directory: Path) -> None:
         run._wait_for_feed()
         run._plan_faults()
         run.scheduler.run(run.scheduler.now + _STOP_S)
-        stored.take()
+        stored.collect()
         copies(run, directory / "copies.tar.xz")
         run.scheduler.run(run.scheduler.now + _END_S - _STOP_S)
         run._calm_down()

@@ -30,7 +30,7 @@ class DirectoryLock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(directory / _LOCK, flags, 0o600)
         try:
-            self._take()
+            self._lock()
         except BaseException:
             self.close()
             raise
@@ -41,7 +41,7 @@ class DirectoryLock:
         if file >= 0:
             os.close(file)
 
-    def _take(self) -> None:
+    def _lock(self) -> None:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

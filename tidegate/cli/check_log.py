@@ -117,7 +117,7 @@ def _check(
     for record in read_in_time(connection, starts, ends):
         place = BreachPlace(record.partition, record.offset)
         try:
-            check.take(CheckedRecord(place, record.key, record.value, record.timestamp_ms))
+            check.check_next(CheckedRecord(place, record.key, record.value, record.timestamp_ms))
         except Exception as error:
             findings.add_fault(place, error)
     return check.finish(), counts[topic]

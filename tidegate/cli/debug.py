@@ -129,7 +129,7 @@ def _events(feeds: LogFeeds, record: TopicRecord) -> list[RangeEvent]:
     An unforeseen exception is reported, and ends the feeds that it concerns (U8).
     """
     try:
-        return feeds.take(record.partition, record.key, record.value)
+        return feeds.read_record(record.partition, record.key, record.value)
     except Exception as error:
         cause = unforeseen(error)
         show_failure(f"{record.topic}[{record.partition}]@{record.offset}: {cause}")

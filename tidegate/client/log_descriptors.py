@@ -58,7 +58,7 @@ class LogDescriptors:
         learnt = False
         try:
             for record in _records(self._connection, self._place, start, end):
-                learnt |= _take(self._catalog, record)
+                learnt |= _learn(self._catalog, record)
                 self._position = record.offset + 1
             self._position = end
         finally:
@@ -75,7 +75,7 @@ def read_catalog(connection: KafkaConnection, log_topic: str) -> Catalog:
     low, end = cluster.bounds([place])[place]
     catalog = Catalog()
     for record in _records(connection, place, low, end):
-        _take(catalog, record)
+        _learn(catalog, record)
     return catalog
 
 
@@ -99,7 +99,7 @@ def _by_table(catalog: Catalog) -> TableVersions:
     return {table: sorted(versions, key=lambda each: each.version) for table, versions in found.items()}
 
 
-def _take(catalog: Catalog, record: TopicRecord) -> bool:
+def _learn(catalog: Catalog, record: TopicRecord) -> bool:
     """Add the descriptor of a record, if it has one; return whether it is new."""
     if record.key != _BROADCAST_KEY:
         return False

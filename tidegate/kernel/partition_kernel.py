@@ -86,7 +86,7 @@ class PartitionKernel:
             self._traps.trapped(error)
         return bool(self._plan.lanes)
 
-    def take(self, versions: Sequence[Version]) -> Taken | None:
+    def make_records(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions, and return them; ``None`` if Python has to take the whole batch."""
         if not (versions and self._may_take()):
             return None

@@ -93,7 +93,7 @@ class _Room:
     def __init__(self) -> None:
         self.left = PLAN_BYTES_MAX
 
-    def take(self, written: bytes) -> bytes:
+    def fit(self, written: bytes) -> bytes:
         """Return what is written. Raises ``_Unknown`` where there is no room for it."""
         self.left -= len(written)
         if self.left < 0:
@@ -182,13 +182,13 @@ def _rows(version: VersionPlan, first_lane: int, room: _Room) -> bytes:
             _bytes(encode_uvarint_asc(table.primary_index_id)),
             _numbers(len(layout.columns), bool(layout.composites)),
             _list(
-                room.take(_key_part(column, slot, part.descending))
+                room.fit(_key_part(column, slot, part.descending))
                 for column, slot, part in zip(
                     layout.key_columns, layout.key_slots, table.primary_key, strict=True
                 )
             ),
-            _list(room.take(_numbers(column.id) + _type(column)) for column in layout.columns),
-            _list(room.take(_lane(lane, layout, first_lane + at)) for at, lane in enumerate(version.lanes)),
+            _list(room.fit(_numbers(column.id) + _type(column)) for column in layout.columns),
+            _list(room.fit(_lane(lane, layout, first_lane + at)) for at, lane in enumerate(version.lanes)),
         )
     )
 

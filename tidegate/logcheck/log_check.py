@@ -110,7 +110,7 @@ class LogCheck:
         #: The number of ranges that were checked without their parents.
         self._gave_up = 0
 
-    def take(self, record: CheckedRecord) -> None:
+    def check_next(self, record: CheckedRecord) -> None:
         """Check the next record of its partition."""
         self._records += 1
         place = record.place
@@ -175,7 +175,7 @@ class LogCheck:
             self._ranges[range_id] = RangeCheck(range_id, self._shared, is_cut=is_cut)
         check = self._ranges[range_id]
         self._lineage.credit.earn(_listed(entry))
-        check.take(Stood(entry, place, hash(record.value)))
+        check.check_next(Stood(entry, place, hash(record.value)))
         self._note_waiting(range_id)
         self._resume_waiting()
         self._check_record(entry, record)
@@ -312,7 +312,7 @@ def check_log(records: Iterable[CheckedRecord], options: LogOptions) -> list[Bre
     breaches: list[Breach] = []
     check = LogCheck(options, breaches.append)
     for record in records:
-        check.take(record)
+        check.check_next(record)
     check.finish()
     return breaches
 

@@ -158,7 +158,7 @@ class RangeCheck:
         """Whether the log has skipped a raft index on purpose, by a snapshot."""
         return any(index in skipped for skipped in self._skipped)
 
-    def take(self, stood: Stood) -> None:
+    def check_next(self, stood: Stood) -> None:
         """Check the range's next entry, or keep it while the range waits for a parent."""
         self._waiting.append(stood)
         self.resume()

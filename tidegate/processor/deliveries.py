@@ -81,7 +81,7 @@ class Deliveries:
         live = any(each.scanned_at is None for deliveries in parted.values() for each in deliveries)
         taken = None
         if self._kernel is not None and shared and (others or live):
-            taken = self._kernel.take(self.receivers(), shared, rows)
+            taken = self._kernel.make_shared_records(self.receivers(), shared, rows)
         known = self._emit_to_others(others, shared, taken, result) if others and shared else {}
         for feed in self._feeds.active:
             for delivery in parted.get(feed.id, ()):

@@ -124,7 +124,7 @@ def _complete_to(state: ProcessorState, feed: PartitionFeed, mutation: Mutation)
         return feed.start
     then = as_it_is(now) if state.journal is None else state.journal.earlier((now,))[mutation.range_id]
     had = None if then.span is None else without_tenant(then.span).intersect(mutation.span)
-    if had != mutation.span or feed.id in then.lags or feed.id in now.lags:
+    if had != mutation.span or feed.id in then.gaps or feed.id in now.gaps:
         return feed.start
     return max(feed.start, min(then.resolved, mutation.resolved))
 

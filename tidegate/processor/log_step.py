@@ -92,7 +92,7 @@ class LogStep:
                 self._state.raise_high(entry.high)
                 if entry.last_mutation is not None:
                     self._state.raise_high(entry.last_mutation.time)
-            self._entries.take(record, entry, passed=offset <= self._state.position.offset)
+            self._entries.apply_or_queue(record, entry, passed=offset <= self._state.position.offset)
             self._fail_feeds(result)
 
     def closed_before(self, entry: Entry | MalformedEntry) -> ClosedTimestamp:
@@ -152,7 +152,7 @@ class LogStep:
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
             self._parking.release_unneeded()
-            self._ranges.lags.look_at_feeds()
+            self._ranges.missing_versions.look_at_feeds()
 
     def ask(self, result: StepResult) -> None:
         """Add the requests for scans, and fail the feeds to which no scan can bring everything."""

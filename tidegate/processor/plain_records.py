@@ -66,7 +66,7 @@ class PlainRecords:
         #: Records whose rows have more are Python's from there on: an entry may make too many for a feed.
         self._most_bytes = 2 * state.row_limits.entry_bytes
 
-    def take(
+    def apply_records(
         self,
         records: Sequence[LogRecord],
         receivers: Callable[[], Sequence[PartitionFeed]],
@@ -229,7 +229,7 @@ class PlainRecords:
         _require_equal("versions", len(versions), len(followed.places))
         _require_equal("versions as told", versions, versions if told is None else told)
         if versions:
-            _require_equal("rows", kernel.take(versions), followed.rows)
+            _require_equal("rows", kernel.make_records(versions), followed.rows)
 
 
 class _Ends:
@@ -290,7 +290,7 @@ def _only_closes(state: RangeState, moved: MovedRange) -> bool:
         and high == state.high
         and not pends_anew
         and not regressions
-        and not state.lags
+        and not state.gaps
         and state.claimed_since_ms is None
     )
 
@@ -298,7 +298,7 @@ def _only_closes(state: RangeState, moved: MovedRange) -> bool:
 def _move(state: RangeState, moved: MovedRange) -> None:
     _, applied, closed, resolved, high, pends_anew, _, regressions, heard_ms = moved
     state.claimed_since_ms = None
-    if state.lags:
+    if state.gaps:
         state.heard_ms = heard_ms
     state.applied, state.high = applied, high
     resolver = state.resolver
@@ -338,7 +338,7 @@ def _as_moved(moved: MovedRange, regressions: int, state: RangeState) -> MovedRa
         moved.pends_anew,
         pending,
         regressions,
-        state.heard_ms if state.lags and state.heard_ms is not None else moved.heard_ms,
+        state.heard_ms if state.gaps and state.heard_ms is not None else moved.heard_ms,
     )
 
 

@@ -185,21 +185,21 @@ class PartitionProcessor:
         A chunk comes in parts only if it is alone: other records of the portion must not be taken again.
         """
         if len(portion) > 1:
-            self._take(portion, result)
+            self._apply_due(portion, result)
             return False
         is_amid = self._entries.is_amid(portion[0])
         with self._step.chunk_in_parts(room, is_amid=is_amid):
             if is_amid:
                 self._apply(portion, result)  # a kernel has refused it already
             else:
-                self._take(portion, result)
+                self._apply_due(portion, result)
         return self._step.has_more
 
-    def _take(self, due: Sequence[LogRecord], result: StepResult) -> None:
+    def _apply_due(self, due: Sequence[LogRecord], result: StepResult) -> None:
         if self._plain is None:
             self._apply(due, result)
         else:
-            self._plain.take(due, self._step.receivers, lambda records: self._apply(records, result))
+            self._plain.apply_records(due, self._step.receivers, lambda records: self._apply(records, result))
 
     def _apply(self, due: Sequence[LogRecord], result: StepResult) -> None:
         """Apply records to the state, one after the other, and tell the log clock of new ones."""
@@ -271,7 +271,7 @@ class PartitionProcessor:
         place = InputPlace(Input.HAND_OFFS, record.offset)
         with _breaking(Input.HAND_OFFS, (record,)):
             if place not in self._refused:
-                self._ranges.parking.exchanges.take(record.message)
+                self._ranges.parking.exchanges.receive(record.message)
                 return
         cause = f"a claim or a hand-off at offset {record.offset} was passed over: {self._refused[place]}"
         range_id = receiver_of(record.message)
@@ -480,7 +480,7 @@ class PartitionProcessor:
     def _finish(self, result: StepResult, *, everything: bool) -> StepResult:
         """Freeze what changed, and add the checkpoint, the messages and the incidents of the step."""
         position = self._state.position
-        caught_up = self._ranges.settle_lags()
+        caught_up = self._ranges.settle_gaps()
         checkpoint = self._checkpoint(everything=everything or caught_up)
         if checkpoint.ranges or checkpoint.ended:
             result.checkpoint = checkpoint
@@ -500,7 +500,7 @@ class PartitionProcessor:
 
     def _checkpoint(self, *, everything: bool) -> PartitionCheckpoint:
         ranges = self._ranges.checkpoints(self._feeds.watched_spans, everything=everything)
-        feeds = self._feeds.active_feeds(self._ranges.lagging.feeds)
+        feeds = self._feeds.active_feeds(self._ranges.gaps.feeds)
         clock, ended = self._ranges.table.clock, tuple(self._ranges.ended())
         return PartitionCheckpoint(
             self.partition,

@@ -96,7 +96,7 @@ class ProcessorState:
 
     def _lowest_read(self) -> Timestamp:
         """Return a time at or below which no row is read any more, by any feed, now or later."""
-        lowest: list[Timestamp] = [each.feed.start for each in self.ranges.lagging.feeds.values()]
+        lowest: list[Timestamp] = [each.feed.start for each in self.ranges.gaps.feeds.values()]
         lowest += (
             self._lowest_row(state)
             for state in self.ranges.table
@@ -132,7 +132,7 @@ class ProcessorState:
         changes.extend(self.rows.freeze())
         changes.extend(self.feeds.freeze())
         changes = self._pieces.split(changes)
-        self._digests.take(changes)
+        self._digests.add_changes(changes)
         clock = self.ranges.table.clock
         self.position.log_time_ms, self.position.clock = clock.time_ms, clock.state()
         self.position.sizes = self._sizes()
@@ -162,7 +162,7 @@ class ProcessorState:
         for table, key, value in rows:
             if table is StateTable.INTENTS:
                 restoring.take_intent(key, value)
-            elif key != POSITION_KEY and (row := self._pieces.take(table, key, value)) is not None:
+            elif key != POSITION_KEY and (row := self._pieces.join_piece(table, key, value)) is not None:
                 if table is StateTable.RANGES:
                     restoring.take_range(row.key, row.value)
                 else:
@@ -173,7 +173,7 @@ class ProcessorState:
         self.read = self.position.offset if behind is None else Offset(behind - 1)
         self.rows.restore(others[StateTable.DESCRIPTORS])
         self.feeds.restore(value for _, value in others[StateTable.FEEDS])
-        self.ranges.lagging.restore()
+        self.ranges.gaps.restore()
         self._restore_clock()
 
     def _restore_clock(self) -> None:

@@ -143,13 +143,13 @@ class RangeClaims:
 
     def _taken(self, report: PartitionProgress) -> PartitionProgress:
         """Count one report. Returns it without keys that overlap now: a later report may end the overlap."""
-        self._take(report)
+        self._apply_report(report)
         return self._without_contested(report) if self._held else report
 
     def _kept(self, report: PartitionProgress) -> PartitionProgress:
         return report if report.range_ids and self._is_settled(report) else self._without_contested(report)
 
-    def _take(self, report: PartitionProgress) -> None:
+    def _apply_report(self, report: PartitionProgress) -> None:
         claims = zip(report.generations, report.starts, report.ends, strict=True)
         for range_id, claim, resolved in zip(report.range_ids, claims, report.resolved, strict=True):
             generation, start, end = claim

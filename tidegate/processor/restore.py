@@ -124,7 +124,7 @@ def require_written(
         elif key == POSITION_KEY and table is StateTable.RANGES:
             position = read_position(value)
         else:
-            digests.take((StateChange(table, key, value),))
+            digests.add_changes((StateChange(table, key, value),))
             found[table] += (
                 is_range_key(key) if table is StateTable.RANGES else not is_later_piece(key, value)
             )

@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.stored_fields import (
     whole,
 )
 from tidegate.hlc import ResolvedTimestamp
-from tidegate.processor.catchup.gap_scans import FeedLag
+from tidegate.processor.catchup.gap_scans import FeedGapStatus
 from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.push_policy import LastPush, Pusher
 from tidegate.processor.range_facts import Condition, Json, OpenTxn, RangeFacts, ScanFacts
@@ -67,9 +67,9 @@ class PartitionStatus:
     ``tracked_intents`` counts the open intents of its open transactions. ``slowest`` has the live ranges with
     the lowest resolved timestamps, and ``resolved`` is the lowest of these. ``backlog_entries`` counts the
     entries of all backlogs, of parked ranges and others. ``log_time_ms`` is log time
-    (docs/protocols/log-time.md). ``spilled`` counts the open transactions that are not in memory. ``lagging``
-    has the feeds with gaps, which checkpoints do not name. ``refused_chunks`` counts the ScanChunks that were
-    refused.
+    (docs/protocols/log-time.md). ``spilled`` counts the open transactions that are not in memory.
+    ``with_gaps`` has the feeds with gaps, which checkpoints do not name. ``refused_chunks`` counts the
+    ScanChunks that were refused.
     """
 
     partition: int
@@ -85,7 +85,7 @@ class PartitionStatus:
     backlog_entries: int = 0
     log_time_ms: int = 0
     spilled: SpillCounts = _NONE
-    lagging: tuple[FeedLag, ...] = ()
+    with_gaps: tuple[FeedGapStatus, ...] = ()
     refused_chunks: int = 0
 
 

@@ -64,8 +64,8 @@ class LogFeeds:
         self._request = request
         self._ranges: dict[int, dict[RangeId, _FollowedRange]] = {}
 
-    def take(self, partition: int, key: bytes | None, value: bytes | None) -> list[RangeEvent]:
-        """Take the next record of ``partition``, and return its events.
+    def read_record(self, partition: int, key: bytes | None, value: bytes | None) -> list[RangeEvent]:
+        """Read the next record of ``partition``, and return its events.
 
         A record that cannot be read ends the feed of the range in its key. If the key names no range it ends
         the feeds of all ranges of the partition.
@@ -77,7 +77,7 @@ class LogFeeds:
         if isinstance(entry, DescriptorUpdate | ScanChunk):
             return []
         followed = self._range(partition, entry.range_id)
-        return [RangeEvent(entry.range_id, event) for event in followed.take(entry)]
+        return [RangeEvent(entry.range_id, event) for event in followed.read_entry(entry)]
 
     def _range(self, partition: int, range_id: RangeId) -> _FollowedRange:
         ranges = self._ranges.setdefault(partition, {})
@@ -138,8 +138,8 @@ class _FollowedRange:
         self._heartbeat: Heartbeat | None = None
         self._chunks: list[Snapshot] = []
 
-    def take(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> Iterator[LogEvent]:
-        """Take the range's next entry, and yield its events."""
+    def read_entry(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> Iterator[LogEvent]:
+        """Read the range's next entry, and yield its events."""
         if isinstance(entry, Snapshot):
             return self._take_snapshot_chunk(entry)
         if isinstance(entry, Command):
@@ -165,23 +165,23 @@ class _FollowedRange:
             return
         if command.raft_index <= self._applied:
             return
-        gap = self._gap_before(command)
-        if gap is not None:
-            yield from self.break_off(gap)
+        hole = self._hole_before(command)
+        if hole is not None:
+            yield from self.break_off(hole)
             return
         self._applied = command.raft_index
         if command.ops is None:
             yield from self.break_off(FeedEnd(EndReason.LOGICAL_OPS_MISSING, "a command has no op log"))
             return
         ops = command.ops
-        yield from self._offer(lambda feeds: feeds.offer_ops(ops))
+        yield from self._give_input(lambda feeds: feeds.offer_ops(ops))
         yield from self._close(command.closed)
         yield from self._close_covered()
         end = _end_after(command, self._request.span)
         if end is not None:
             yield from self.break_off(end)
 
-    def _gap_before(self, command: Command) -> FeedEnd | None:
+    def _hole_before(self, command: Command) -> FeedEnd | None:
         if command.generation != self._generation:
             what = f"generation {command.generation} began without its snapshot"
         elif command.raft_index != self._applied + 1:
@@ -205,7 +205,7 @@ class _FollowedRange:
 
     def _close(self, closed: ClosedTimestamp | None) -> Iterator[LogEvent]:
         if closed is not None:
-            yield from self._offer(lambda feeds: feeds.offer_closed(closed))
+            yield from self._give_input(lambda feeds: feeds.offer_closed(closed))
 
     def _take_end(self, end: RangeEnd) -> Iterator[LogEvent]:
         if end.generation >= self._generation:
@@ -267,7 +267,7 @@ class _FollowedRange:
             for chunk in chunks
             for intent in chunk.intents
         ]
-        yield from self._offer(lambda feeds: feeds.initialise(intents))
+        yield from self._give_input(lambda feeds: feeds.initialise(intents))
         yield from self._close(max(chunk.closed for chunk in chunks))
 
     def _register(self, span: Span, part: Span) -> None:
@@ -276,13 +276,13 @@ class _FollowedRange:
         assert feed is not None
         self._following, self._is_steady = _Following(feeds, feed), False
 
-    def _offer(self, offer: Callable[[RangeFeed], bool]) -> Iterator[LogEvent]:
+    def _give_input(self, give: Callable[[RangeFeed], bool]) -> Iterator[LogEvent]:
         """Give the range's feeds an input, and yield all events that follow from it."""
         following = self._following
         if following is None:
             return
         try:
-            offer(following.feeds)
+            give(following.feeds)
             while events := following.feed.take(_EVENTS_AT_A_TIME):
                 for event in events:
                     yield from self._told(event)

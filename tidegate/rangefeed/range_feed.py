@@ -130,19 +130,19 @@ class RangeFeed:
 
     def offer_ops(self, ops: Sequence[Op]) -> bool:
         """Take the logical ops of one command."""
-        return self._offer(tuple(ops))
+        return self._accept_input(tuple(ops))
 
     def offer_closed(self, closed: ClosedTimestamp) -> bool:
         """Take a closed timestamp, after the ops of the command that carried it. Zero means none."""
-        return self.ended is None if closed == ZERO else self._offer(closed)
+        return self.ended is None if closed == ZERO else self._accept_input(closed)
 
     def offer_sstable(self, file: SSTableEvent) -> bool:
         """Take a file of versions that was added to the range. All must be above the resolved timestamp."""
-        return self._offer(file)
+        return self._accept_input(file)
 
     def initialise(self, intents: Iterable[WriteIntent] = ()) -> bool:
         """Take the intents that are older than the log. From here on the resolved timestamp moves."""
-        return self._offer(Init(tuple(intents)))
+        return self._accept_input(Init(tuple(intents)))
 
     def run(self) -> None:
         """Process pending inputs as far as there is room. It is called after feeds were read."""
@@ -238,7 +238,7 @@ class RangeFeed:
 
     # ---- inside ----
 
-    def _offer(self, taken: RangeInput) -> bool:
+    def _accept_input(self, taken: RangeInput) -> bool:
         if self._under_way is not None:
             self.run()
         if self.ended is not None or len(self._pending) >= self._config.pending_events_max:

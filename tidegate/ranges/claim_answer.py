@@ -34,7 +34,9 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
         return None if state.quarantine is None else _hand_off_of(state.hole_at(index), claim)
     if index <= state.applied:
         promised = _promised(state, claim)
-        return HandOff(claim, promised.resolved, complete=True, span=promised.span, lags=promised.lags)
+        return HandOff(
+            claim, promised.resolved, complete=True, span=promised.span, told_gaps=promised.told_gaps
+        )
     if state.quarantine is not None:
         return _hand_off_of(state.hole_at(index), claim)
     if state.status is RangeStatus.ENDED or _is_taken_over_by(state, claim.span):
@@ -53,7 +55,7 @@ def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
     """Return the hand-off for a claim when the rest of the range's log, up to the claim's index, is lost."""
     if state.span is None:
         return HandOff(claim, ZERO_RESOLVED, complete=False)
-    lost = Hole(state.applied, claim.last_index, state.span, state.resolved, state.told_lags())
+    lost = Hole(state.applied, claim.last_index, state.span, state.resolved, state.told_gaps())
     return _hand_off_of(lost, claim)
 
 
@@ -64,7 +66,7 @@ def _hand_off_of(hole: Hole, claim: Claim) -> HandOff:
     """
     has_keys = hole.span is not None and hole.span.overlaps(claim.span)
     complete = hole.resolved if has_keys else ZERO_RESOLVED
-    return HandOff(claim, complete, complete=False, span=hole.span, lags=hole.lags)
+    return HandOff(claim, complete, complete=False, span=hole.span, told_gaps=hole.told_gaps)
 
 
 def _promised(state: RangeState, claim: Claim) -> Promise:

@@ -28,8 +28,11 @@ class Gap(NamedTuple):
 Gaps: TypeAlias = tuple[Gap, ...]
 
 
-class Lag(NamedTuple):
-    """The gaps of a feed in a range. ``feed`` is its ``told_name``. Without gaps the feed misses nothing."""
+class ToldGaps(NamedTuple):
+    """What a range tells others of a feed: its gaps in the range. Without any the feed misses nothing.
+
+    ``feed`` is its ``told_name``.
+    """
 
     feed: str
     gaps: Gaps
@@ -50,14 +53,14 @@ def feed_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-def told_of(feed: str, lags: Iterable[Lag] | None) -> Gaps | None:
-    """Return the gaps that ``lags`` tell of a feed; ``None`` if they do not name it."""
-    return next((lag.gaps for lag in lags or () if lag.feed == feed), None)
+def told_of(feed: str, told: Iterable[ToldGaps] | None) -> Gaps | None:
+    """Return the gaps that are ``told`` of a feed; ``None`` if it is not named."""
+    return next((each.gaps for each in told or () if each.feed == feed), None)
 
 
-def amended(lags: Iterable[Lag] | None, feed: str, gaps: Gaps) -> tuple[Lag, ...]:
-    """Return ``lags`` with the gaps of one feed replaced."""
-    return (*(lag for lag in lags or () if lag.feed != feed), Lag(feed, gaps))
+def amended(told: Iterable[ToldGaps] | None, feed: str, gaps: Gaps) -> tuple[ToldGaps, ...]:
+    """Return what is ``told`` with the gaps of one feed replaced."""
+    return (*(each for each in told or () if each.feed != feed), ToldGaps(feed, gaps))
 
 
 def joined(gaps: Iterable[Gap]) -> Gaps:

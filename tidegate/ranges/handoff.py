@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp
 from tidegate.raftlog.entry import RaftIndex, RangeId
-from tidegate.ranges.gap import Lag
+from tidegate.ranges.gap import ToldGaps
 from tidegate.spans import Span
 
 _HOLES_MAX: Final = 64
@@ -47,15 +47,15 @@ class HandOff(NamedTuple):
     it had resolved. A hand-off that is not ``complete`` comes out of a hole: rows of ``span`` above
     ``resolved`` may be missing, and all rows of other keys. The child has to scan for them.
 
-    ``lags`` has the gaps of feeds there, also of feeds that have failed there. A feed that can miss versions
-    and is not named was not active there. ``None`` means that nobody knows the gaps.
+    ``told_gaps`` has the gaps of feeds there, also of feeds that have failed there. A feed that can miss
+    versions and is not named was not active there. ``None`` means that nobody knows the gaps.
     """
 
     claim: Claim
     resolved: ResolvedTimestamp
     complete: bool
     span: Span | None = None
-    lags: tuple[Lag, ...] | None = None
+    told_gaps: tuple[ToldGaps, ...] | None = None
 
 
 Exchange: TypeAlias = Claim | HandOff
@@ -70,14 +70,14 @@ class Hole(NamedTuple):
     """Entries of a range that were not applied: those at indexes above ``before`` up to ``last_index``.
 
     The keys of ``span``, which the range had before, are complete up to ``resolved``, except for the gaps of
-    feeds in ``lags``. ``None`` means that the span, or the gaps, are not known.
+    feeds in ``told_gaps``. ``None`` means that the span, or the gaps, are not known.
     """
 
     before: RaftIndex
     last_index: RaftIndex
     span: Span | None
     resolved: ResolvedTimestamp
-    lags: tuple[Lag, ...] | None = None
+    told_gaps: tuple[ToldGaps, ...] | None = None
 
 
 def bounded(holes: list[Hole]) -> list[Hole]:
@@ -91,13 +91,13 @@ def bounded(holes: list[Hole]) -> list[Hole]:
 class Promise(NamedTuple):
     """A note of a range, at index ``at``, where its span was about to change.
 
-    It has the span, what the range had resolved, and the gaps of feeds there (``lags``). ``None`` means that
-    the span, or the gaps, are not known. ``closed_wall`` is the wall part, in nanoseconds, of the range's
-    closed timestamp then.
+    It has the span, what the range had resolved, and the gaps of feeds there (``told_gaps``). ``None`` means
+    that the span, or the gaps, are not known. ``closed_wall`` is the wall part, in nanoseconds, of the
+    range's closed timestamp then.
     """
 
     at: RaftIndex
     resolved: ResolvedTimestamp
     span: Span | None
-    lags: tuple[Lag, ...] | None = None
+    told_gaps: tuple[ToldGaps, ...] | None = None
     closed_wall: int = 0

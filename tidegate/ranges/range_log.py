@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
+from tidegate.errors import ForbiddenOp, GenerationError, MalformedEntry, MissingEntries, RangeError
 from tidegate.hlc import ClosedTimestamp
 from tidegate.raftlog.entry import (
     Command,
@@ -137,7 +137,7 @@ def _take_command(
     state: RangeState, command: Command, horizon: VersionHorizon | None, record_ms: int
 ) -> list[Version]:
     if command.raft_index != state.applied + 1:
-        raise IndexGap(
+        raise MissingEntries(
             f"raft indexes {state.applied + 1} to {command.raft_index - 1} are missing: "
             f"index {command.raft_index} follows index {state.applied}"
         )
@@ -234,5 +234,7 @@ def _forward_closed(state: RangeState, closed: ClosedTimestamp) -> None:
 def _take_end(state: RangeState, end: RangeEnd) -> None:
     _require_followable(state, end.generation, "the end of the range")
     if end.last_index != state.applied:
-        raise IndexGap(f"the range ended at index {end.last_index}, but index {state.applied} is the last")
+        raise MissingEntries(
+            f"the range ended at index {end.last_index}, but index {state.applied} is the last"
+        )
     state.end()

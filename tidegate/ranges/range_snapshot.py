@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from tidegate.errors import GenerationError, IndexGap, MalformedEntry
+from tidegate.errors import GenerationError, MalformedEntry, MissingEntries
 from tidegate.hlc import ZERO, ZERO_RESOLVED
 from tidegate.raftlog.entry import RaftIndex, Snapshot, WriteIntent
 from tidegate.ranges.floors import Floor
@@ -36,7 +36,7 @@ def require_replaceable(state: RangeState, head: Snapshot) -> None:
     if head.generation < state.generation:
         raise GenerationError(f"the generation fell from {state.generation} to {head.generation}")
     if head.raft_index > state.applied:
-        raise IndexGap(
+        raise MissingEntries(
             f"a snapshot at index {head.raft_index} skipped entries: index {state.applied} is the last"
         )
     if head.generation == state.generation:

@@ -16,7 +16,7 @@ from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ResolvedTimestam
 from tidegate.raftlog.entry import Generation, Heartbeat, Offset, RaftIndex, RangeId, Snapshot
 from tidegate.ranges.accounted import AS_APPLIED
 from tidegate.ranges.floors import Floor, with_floor
-from tidegate.ranges.gap import Gaps, Lag, feed_of
+from tidegate.ranges.gap import Gaps, ToldGaps, feed_of
 from tidegate.ranges.handoff import Claim, HandOff, Hole, Promise
 from tidegate.ranges.mutated_keys import MutatedKeys
 from tidegate.ranges.resolver import Resolver
@@ -83,6 +83,7 @@ class RangeState:
         "claims",
         "closed_regressions",
         "floors",
+        "gaps",
         "gc_threshold",
         "generation",
         "hand_offs",
@@ -90,7 +91,6 @@ class RangeState:
         "heirs",
         "high",
         "holes",
-        "lags",
         "mutated",
         "pending_heartbeat",
         "promises",
@@ -164,7 +164,7 @@ class RangeState:
         self.holes: list[Hole] = []
         self.promises: list[Promise] = []
         #: The gaps of feeds, by their ids. A feed without gaps is not in it.
-        self.lags: dict[str, Gaps] = {}
+        self.gaps: dict[str, Gaps] = {}
         #: Tells which feeds promises name, as of the entry that is applied. It is not stored.
         self.serves: FeedsServing = _nobody
         #: The promises and the holes as they were stored last; ``None`` if they never were.
@@ -230,8 +230,9 @@ class RangeState:
         """Note a promise for the index that was applied last, for ranges that go on from there."""
         promise = self.promise_of_now()
         last = self.promises[-1] if self.promises else promise
-        if last.lags == promise.lags:
-            promise = promise._replace(lags=last.lags)  # equal gaps of many feeds are in memory once
+        if last.told_gaps == promise.told_gaps:
+            # Equal gaps of many feeds are in memory once.
+            promise = promise._replace(told_gaps=last.told_gaps)
         self.promises = [*self.promises[1 - _PROMISES_MAX :], promise]
 
     def forget_old_promises(self) -> None:
@@ -248,21 +249,21 @@ class RangeState:
     def promise_of_now(self) -> Promise:
         """Return a promise of the range as it is, for the index that was applied last."""
         resolver = self.resolver
-        return Promise(self.applied, resolver.resolved, self.span, self.told_lags(), resolver.closed.wall)
+        return Promise(self.applied, resolver.resolved, self.span, self.told_gaps(), resolver.closed.wall)
 
     def hole_at(self, last_index: RaftIndex) -> Hole:
         """Return the hole that the quarantined range is in, up to ``last_index``."""
         assert self.quarantine is not None
-        return Hole(self.applied, last_index, self.span, self.quarantine.resolved, self.told_lags())
+        return Hole(self.applied, last_index, self.span, self.quarantine.resolved, self.told_gaps())
 
-    def told_lags(self) -> tuple[Lag, ...]:
+    def told_gaps(self) -> tuple[ToldGaps, ...]:
         """Return the gaps of feeds to tell to children.
 
         A feed that can miss versions, and has no gap here, is named too: then a child knows that it has none.
         """
         names = {feed_of(name): name for name in self.serves(self.span)}
-        feeds = dict.fromkeys((*names, *self.lags))
-        return tuple(Lag(names.get(feed, feed), self.lags.get(feed, ())) for feed in feeds)
+        feeds = dict.fromkeys((*names, *self.gaps))
+        return tuple(ToldGaps(names.get(feed, feed), self.gaps.get(feed, ())) for feed in feeds)
 
     # ---- floors ----
 

@@ -51,10 +51,10 @@ class RangeScan:
     __slots__ = (
         "_begun",
         "after",
+        "ask_now",
         "asked_ms",
         "first_request_id",
         "has_more",
-        "lacking",
         "newest",
         "parts",
         "range_id",
@@ -93,7 +93,7 @@ class RangeScan:
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
         #: Whether the last answer has left keys out, or the next part has not been asked for: so ask now.
-        self.lacking = False
+        self.ask_now = False
         #: Whether a chunk was refused since the last request or progress: chunks behind it leave out its
         #: keys.
         self.refused = False
@@ -119,7 +119,7 @@ class RangeScan:
         chunks do not tell that. For example, at offset 41 it is 84, or 85 with previous values.
         """
         self.request_id = 2 * (offset + 1) + self.with_prev
-        self.asked_ms, self.lacking, self.refused = now_ms, False, False
+        self.asked_ms, self.ask_now, self.refused = now_ms, False, False
         self.first_request_id = self.first_request_id or self.request_id
         return Scan(
             self.range_id,
@@ -133,9 +133,9 @@ class RangeScan:
 
     def is_due(self, now_ms: int) -> bool:
         """Whether to ask now: nothing was asked, keys were left out, or nothing has come for too long."""
-        return self.request_id == _NOT_ASKED or self.lacking or now_ms - self.asked_ms >= SCAN_REPEAT_MS
+        return self.request_id == _NOT_ASKED or self.ask_now or now_ms - self.asked_ms >= SCAN_REPEAT_MS
 
-    def take(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
+    def take_chunk(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
         """Take a chunk. Returns its rows that were missing, in the order of keys and then timestamps.
 
         ``fitting`` says how many of the rows there is room for. The chunk counts up to there, all versions of
@@ -148,7 +148,7 @@ class RangeScan:
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
-            self.lacking = not self.refused  # behind a refused chunk ask later, not again and again at once
+            self.ask_now = not self.refused  # behind a refused chunk ask later, not again and again at once
             return []
         (span, after), *later = self.parts
         covered = Span(span.start, min(chunk.span.end, span.end))
@@ -165,10 +165,10 @@ class RangeScan:
         self.parts, self.asked_ms, self.refused = later, now_ms, False
         self.after = later[0].after if later else after
         if self.has_more:
-            self.lacking = False
+            self.ask_now = False
             return rows
         answered = chunk.last and chunk.request_id == self.request_id
-        self.lacking = not self.done and (answered or covered.end == span.end)
+        self.ask_now = not self.done and (answered or covered.end == span.end)
         return rows
 
     def _missing(self, chunk: ScanChunk, covered: Span, after: Timestamp) -> tuple[Sequence[KeyValue], int]:

@@ -67,7 +67,7 @@ class PlainPath:
         opened, as_of = opening.rows, self._bounds.as_of
         early = opened.split(as_of)
         if early and self._wants_newest:
-            self._newest.take(opened.part(0, early))
+            self._newest.add_rows(opened.part(0, early))
         shown: list[RowValues] = []
         if not self._begun and opening.frontier > as_of:
             self._begun = True

@@ -98,7 +98,7 @@ class StatementRows:
             elif self._plain is not None:
                 shown = self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
             else:
-                outputs.take(self._selected((Update(as_of, 1, row) for row in rows), made))
+                outputs.add_updates(self._selected((Update(as_of, 1, row) for row in rows), made))
             return ShownRows(tuple(outputs.advance(frontier, shown)), frontier)
 
     def chunk(
@@ -114,7 +114,7 @@ class StatementRows:
             return self._plain([(self._head(as_of), 0, len(rows))], [None] * len(rows), [*rows])
         outputs = self._outputs(as_of)
         with _refusing_deep_json(frontier):
-            outputs.take(self._selected((Update(as_of, 1, row) for row in rows), made or ShownBytes()))
+            outputs.add_updates(self._selected((Update(as_of, 1, row) for row in rows), made or ShownBytes()))
             return outputs.rows_at_as_of()
 
     def changes(
@@ -144,7 +144,7 @@ class StatementRows:
                 groups.append((self._head(time), begin, len(before)))
             shown = self._plain(groups, before, after)
         else:
-            outputs.take(self._selected(_updates(changes), made))
+            outputs.add_updates(self._selected(_updates(changes), made))
         rows = tuple(outputs.advance(changes.frontier, shown))
         return ShownRows(rows, outputs.frontier, outputs.ended)
 

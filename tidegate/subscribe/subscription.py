@@ -220,7 +220,7 @@ class Subscription:
         """Take rows of the snapshot; yield its chunks and the batch behind them when it is complete."""
         as_of, decode = self._bounds.as_of, opening.decode
         early = opening.rows.split(as_of)
-        buckets.take(opening.rows.part(0, early))
+        buckets.add_rows(opening.rows.part(0, early))
         if opening.frontier <= as_of:
             return
         last: OpenedRows | None = None
@@ -289,7 +289,7 @@ class Subscription:
 
     def _show_later(self, updates: Sequence[Update]) -> None:
         """Have the outputs hold updates until the frontier passes them."""
-        self._outputs.take(updates)
+        self._outputs.add_updates(updates)
         if self._waiting.share is not None:
             self._waiting.add(sum(row_bytes(each.row) for each in updates))
 
@@ -303,7 +303,9 @@ class Subscription:
         first: Sequence[RowValues] = (),
     ) -> SubscriptionBatch | None:
         """Return the batch of an opening, in which the rows of a last chunk come first."""
-        shown = self._take(opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to))
+        shown = self._apply_opening(
+            opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to)
+        )
         rows = self._outputs.advance(opening.frontier, [*first, *shown] if first else shown)
         ended = self._outputs.ended
         if not ended:  # at the end the gate may be beyond UP TO: what is there was left out, not delivered
@@ -320,8 +322,8 @@ class Subscription:
         token = ResumeToken(frontier, self.fingerprint, self._offsets) if resumable else None
         return SubscriptionBatch(frontier, tuple(rows), is_snapshot, token, ended)
 
-    def _take(self, opening: GateOpening) -> list[RowValues]:
-        """Take what the gate lets through; returns the rows of it that are shown without being held."""
+    def _apply_opening(self, opening: GateOpening) -> list[RowValues]:
+        """Apply what the gate lets through; returns the rows of it that are shown without being held."""
         shown: list[RowValues] = []
         if self._plain is not None:
             shown = self._plain.rows(opening)

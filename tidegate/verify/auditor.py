@@ -124,7 +124,7 @@ class Auditor:
                     f"A record of {record.topic}[{record.partition}] was given, which is not being audited."
                 )
             partition.advance(record)
-            self._take(partition, record)
+            self._audit_record(partition, record)
 
     def finish(self) -> AuditReport:
         """Look for missing rows and markers, and return the outcome. Nothing can be fed afterwards."""
@@ -162,7 +162,7 @@ class Auditor:
             row_keys=self._options.row_keys,
         )
 
-    def _take(self, partition: PartitionAudit, record: TopicRecord) -> None:
+    def _audit_record(self, partition: PartitionAudit, record: TopicRecord) -> None:
         aside, others = self._aside, self._others
         if others is not None and others.passes_over(partition.place):
             return

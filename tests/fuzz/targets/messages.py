@@ -61,7 +61,7 @@ from tidegate.processor.checkpoint import (
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.exchange_codec import encode_exchange, read_exchange_record
 from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
@@ -99,10 +99,10 @@ _JOBS: Final[tuple[JobRecord, ...]] = (
     ),
 )
 _CLAIM: Final = Claim(RangeId(3), RangeId(1), RaftIndex(5), _SPAN, 7)
-_LAGS: Final = (Lag("feed", (Gap(_SPAN, _AT), Gap(Span(b"b", b"c"), None))),)
+_TOLD: Final = (ToldGaps("feed", (Gap(_SPAN, _AT), Gap(Span(b"b", b"c"), None))),)
 _EXCHANGES: Final = (
     encode_exchange(_CLAIM),
-    encode_exchange(HandOff(_CLAIM, _RESOLVED, complete=True, span=Span(b"a", b"z"), lags=_LAGS)),
+    encode_exchange(HandOff(_CLAIM, _RESOLVED, complete=True, span=Span(b"a", b"z"), told_gaps=_TOLD)),
 )
 _CHECKPOINT: Final = PartitionCheckpoint(
     2,
@@ -144,12 +144,12 @@ def _drawn(seeds: Sequence[_Stored], change: Callable[[Random, bytes], bytes]) -
 
 
 def _read_with(read: Callable[[bytes | None, bytes], object]) -> Callable[[bytes], object]:
-    def take(data: bytes) -> object:
+    def run(data: bytes) -> object:
         key, value = two(data)
         # A record without a value is not given to these: it takes a part of a feed away, or says nothing.
         return repr(read(key, value or b"")).encode()
 
-    return take
+    return run
 
 
 class _Taker:

@@ -95,7 +95,7 @@ def _drawn(
     return draw
 
 
-def _take(data: bytes) -> None:
+def _run(data: bytes) -> None:
     options = _FEEDS[data[0] % len(_FEEDS)] if data else _FEEDS[0]
     key, value, *texts = [*parted(data[1:]), None, None][: max(2, len(list(parted(data[1:]))))]
 
@@ -111,8 +111,8 @@ def _take(data: bytes) -> None:
 _MARKER: Final = offset_marker_value(ResolvedTimestamp(_AT), {"t": 5})
 
 
-def _target(name: str, draw: Callable[[Random], bytes], take: Callable[[bytes], object] = _take) -> Target:
-    return Target(name, draw, take, (MalformedRecord,))
+def _target(name: str, draw: Callable[[Random], bytes], run: Callable[[bytes], object] = _run) -> Target:
+    return Target(name, draw, run, (MalformedRecord,))
 
 
 TARGETS: Final = (

@@ -37,7 +37,7 @@ def _draw(chance: Random) -> bytes:
     return bytes((number, place, how)) + joined((key, damaged(chance, value)))
 
 
-def _take(data: bytes) -> None:
+def _run(data: bytes) -> None:
     number, place, how = data[:_HEAD_BYTES].ljust(_HEAD_BYTES, b"\0")
     key, value = two(data[_HEAD_BYTES:])
     state = dict(_STATES[number % len(_STATES)])
@@ -57,4 +57,4 @@ def _as_stored(state: StoredState, how: int) -> StoredState:
         return state
 
 
-TARGETS: Final = (Target("stored-rows", _draw, _take, (StateError,)),)
+TARGETS: Final = (Target("stored-rows", _draw, _run, (StateError,)),)

@@ -65,7 +65,7 @@ def _draw(chance: Random) -> bytes:
     return bytes([chance.randrange(256)]) + text_bytes(reworded(chance, chance.choice(_STATEMENTS), _WORDS))
 
 
-def _take(data: bytes) -> None:
+def _run(data: bytes) -> None:
     chance, dialect = Random(data[0] if data else 0), (*Dialect,)[data[0] % 2 if data else 0]
     plan = plan_subscribe(parse_subscribe(text_of(data[1:])), _TABLES, _NOW, dialect)
     selection = plan.selection()
@@ -81,4 +81,4 @@ def _row(chance: Random) -> RowValues:
     return tuple(chance.choice(_VALUES) for _ in RELATION.columns)
 
 
-TARGETS: Final = (Target("subscriptions", _draw, _take, (SubscribeStatementError, EvaluationError)),)
+TARGETS: Final = (Target("subscriptions", _draw, _run, (SubscribeStatementError, EvaluationError)),)

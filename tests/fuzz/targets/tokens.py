@@ -45,7 +45,7 @@ def _draw(chance: Random) -> bytes:
     return base64.urlsafe_b64encode(content).rstrip(b"=")
 
 
-def _take(data: bytes) -> None:
+def _run(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     with suppress(TokenRefused):
         joint = read_joint_token(text, _PRINTS)
@@ -57,4 +57,4 @@ def _take(data: bytes) -> None:
     require(token.as_of <= token.frontier, "a resume does not begin above its frontier")
 
 
-TARGETS: Final = (Target("tokens", _draw, _take, (TokenRefused,)),)
+TARGETS: Final = (Target("tokens", _draw, _run, (TokenRefused,)),)

@@ -77,7 +77,7 @@ def _draw(chance: Random) -> bytes:
     return joined([how, *chain.from_iterable(records)])
 
 
-def _take(data: bytes) -> None:
+def _run(data: bytes) -> None:
     how, *rest = parted(data)
     number = how[0] if how else 0
     records = [LogBytes(key, value) for key, value in zip(rest[::2], rest[1::2], strict=False)]
@@ -192,4 +192,4 @@ def _shown(driven: Driven) -> object:
 
 _HEALTHY_TABLE: Final = HandTable.of(_TABLE_ID, "healthy")
 
-TARGETS: Final = (Target("steps", _draw, _take, (), weight=4),)
+TARGETS: Final = (Target("steps", _draw, _run, (), weight=4),)

@@ -118,7 +118,7 @@ def _drawn(altered: str) -> Callable[[Random], bytes]:
     return draw
 
 
-def _take(data: bytes) -> None:
+def _run(data: bytes) -> None:
     status, _, found = data.partition(b"\x00")
     workers = read_workers(FEED.feed_id, {URL: _object(status)})
     told: dict[int, RangesIn] = read_ranges(_object(found), URL)
@@ -141,6 +141,6 @@ def _object(answer: bytes) -> dict[str, Any]:
 
 
 TARGETS: Final = tuple(
-    Target(f"worker-{answer}", _drawn(answer), _take, (InputError,), weight=0.5)
+    Target(f"worker-{answer}", _drawn(answer), _run, (InputError,), weight=0.5)
     for answer in ("status", "ranges")
 )

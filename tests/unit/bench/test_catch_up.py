@@ -41,7 +41,7 @@ def test_a_cursor_brings_every_row_that_was_live_and_only_in_answers(finished: C
     done = Passage(finished, late=True)
     assert done.before_rows >= _VERSIONS
     assert done.step(finished.after).rows == {(True, _LATE): done.before_rows}
-    assert not done.processor.status().lagging
+    assert not done.processor.status().with_gaps
 
 
 def test_a_scan_brings_a_row_for_each_key() -> None:
@@ -49,7 +49,7 @@ def test_a_scan_brings_a_row_for_each_key() -> None:
     done = Passage(log, late=True).step(log.after)
     keys = done.rows[True, _LATE]
     assert 0 < keys < done.before_rows
-    assert not done.processor.status().lagging
+    assert not done.processor.status().with_gaps
 
 
 @pytest.mark.long

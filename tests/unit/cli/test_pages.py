@@ -73,7 +73,7 @@ _STATEMENTS: Final = [
 
 @pytest.mark.parametrize("written", _COMMANDS, ids=str)
 def test_a_command_on_a_page_is_one_that_the_command_line_takes(written: Written) -> None:
-    _take(written.words)
+    _require_command(written.words)
 
 
 @pytest.mark.parametrize("written", _STATEMENTS, ids=str)
@@ -91,10 +91,10 @@ def test_readme_is_short_and_has_commands() -> None:
 def test_a_command_that_there_is_not_would_be_noticed(wrong: str) -> None:
     (words,) = written_commands(f"```sh\n{wrong}\n```\n")
     with pytest.raises((AssertionError, click.UsageError)):
-        _take(words)
+        _require_command(words)
 
 
-def _take(words: tuple[str, ...]) -> None:
+def _require_command(words: tuple[str, ...]) -> None:
     """Raises for a subcommand or an option that there is not. A page may name an option without its value."""
     command, rest = _command(words)
     try:

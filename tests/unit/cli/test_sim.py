@@ -20,10 +20,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StoreOptions]:
     """The stores that the command would run; none of them is."""
     stores: list[StoreOptions] = []
 
-    def take(options: Any, _: object) -> None:
+    def note(options: Any, _: object) -> None:
         stores.append(options.store)
 
-    monkeypatch.setattr(sim.run, "run", take)
+    monkeypatch.setattr(sim.run, "run", note)
     return stores
 
 

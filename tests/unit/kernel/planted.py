@@ -289,17 +289,17 @@ PLANTED_IN_LOGS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
 def _given_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions in gaps are not held back for the scans of the feeds that miss them."""
 
-    def take(scans: GapScans, state: RangeState, versions: Sequence[Version]) -> None:
-        lags, state.lags = state.lags, {}
+    def give_all(scans: GapScans, state: RangeState, versions: Sequence[Version]) -> None:
+        gaps, state.gaps = state.gaps, {}
         original(scans, state, versions)
-        state.lags = lags
+        state.gaps = gaps
 
-    original = GapScans.take
+    original = GapScans.give_or_hold
     commit = PlainRecords._commit
 
     def committing(records: PlainRecords, *arguments: Any) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(GapScans, "take", take)
+            patch.setattr(GapScans, "give_or_hold", give_all)
             commit(records, *arguments)
 
     monkeypatch.setattr(PlainRecords, "_commit", committing)
@@ -336,11 +336,11 @@ def _newest_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
 def _taken_alone(change: Callable[[Taken], Taken]) -> Callable[[pytest.MonkeyPatch], None]:
     def plant(monkeypatch: pytest.MonkeyPatch) -> None:
         def changed(kernels: FeedKernels, *arguments: Any) -> Taken | None:
-            taken = take(kernels, *arguments)
+            taken = make_records(kernels, *arguments)
             return None if taken is None else change(taken)
 
-        take = FeedKernels.take
-        monkeypatch.setattr(FeedKernels, "take", changed)
+        make_records = FeedKernels.make_records
+        monkeypatch.setattr(FeedKernels, "make_records", changed)
 
     return plant
 

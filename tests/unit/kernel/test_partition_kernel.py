@@ -58,7 +58,7 @@ def _instance(kernel: PartitionKernel) -> Instance | None:
 
 
 def _taken(kernel: PartitionKernel, *versions: Version) -> Taken:
-    taken = kernel.take(versions)
+    taken = kernel.make_records(versions)
     assert taken is not None
     return taken
 
@@ -102,7 +102,7 @@ def test_a_trap_gives_the_batch_to_python_and_the_next_one_has_a_new_kernel() ->
     instance = kernel._instance
     assert instance is not None
     instance._rows = lambda *_: 2**32 - 8  # it names bytes outside its memory
-    assert kernel.take([good]) is None
+    assert kernel.make_records([good]) is None
     assert traps.count == 1
     assert _taken(kernel, good) == before
 
@@ -128,7 +128,7 @@ def test_an_instance_whose_memory_has_grown_is_given_up_after_its_batch(
 def test_a_version_that_does_not_fit_in_a_message_is_pythons() -> None:
     traps = Traps()
     kernel = _kernel(traps)
-    assert kernel.take([_version(_TABLE.put(2, 5, "x", None))._replace(ordinal=2**40)]) is None
+    assert kernel.make_records([_version(_TABLE.put(2, 5, "x", None))._replace(ordinal=2**40)]) is None
     assert traps.count == 1
 
 
@@ -150,7 +150,7 @@ def test_an_instance_that_is_given_up_gives_its_memory_back_at_once(
     match way:
         case "trap":
             monkeypatch.setattr(instance, "_rows", lambda *_: 2**32 - 8)
-            assert kernel.take([row]) is None
+            assert kernel.make_records([row]) is None
         case "plan":
             assert _plan(kernel)
         case "growth":
@@ -180,9 +180,9 @@ def test_a_partition_without_room_for_a_kernel_is_pythons_until_the_next_plan(
     kernel = _kernel(traps)
     row = _version(_TABLE.put(2, 5, "x", None))
     with _without_addresses():
-        assert kernel.take([row]) is None
+        assert kernel.make_records([row]) is None
         assert "mmap failed to reserve" in caplog.text
-    assert kernel.take([row]) is None
+    assert kernel.make_records([row]) is None
     assert traps.count == 0
     assert _plan(kernel)
     assert _taken(kernel, row) == _taken(_kernel(), row)
@@ -195,7 +195,7 @@ def test_a_plan_that_cannot_be_written_leaves_everything_to_python(monkeypatch: 
         patch.setattr(partition_kernel, "write_plan", lambda _: 1 / 0)
         assert not kernel.plan([TablePlan(104, ZERO, ())])
     assert traps.count == 1
-    assert _kernel(traps).take([_version(_TABLE.put(2, 5, "x", None))]) is not None
+    assert _kernel(traps).make_records([_version(_TABLE.put(2, 5, "x", None))]) is not None
 
 
 def test_a_kernel_that_breaks_again_and_again_rests_alone_and_is_tried_again(
@@ -206,9 +206,9 @@ def test_a_kernel_that_breaks_again_and_again_rests_alone_and_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(Instance, "rows", lambda *_: 1 / 0)
         for _ in range(IN_A_ROW_MAX):
-            assert broken.take([row]) is None
+            assert broken.make_records([row]) is None
     assert traps.count == IN_A_ROW_MAX
-    assert all(broken.take([row]) is None for _ in range(FIRST_REST))
+    assert all(broken.make_records([row]) is None for _ in range(FIRST_REST))
     assert _taken(broken, row) == _taken(other, row)
     assert traps.count == IN_A_ROW_MAX
 
@@ -239,8 +239,8 @@ def test_rows_that_are_too_many_for_a_call_are_pythons_and_no_trap(monkeypatch: 
     assert kernel.plan([plan])
     versions = [_version(table.put(2, number, "x", None)) for number in range(200)]
     monkeypatch.setattr(partition_kernel, "CALL_BYTES_MAX", 1 << 40)
-    assert kernel.take(versions) is None
-    assert kernel.take(versions) is None
+    assert kernel.make_records(versions) is None
+    assert kernel.make_records(versions) is None
     assert traps.count == 0
     assert [len(feed.records) for feed in _taken(kernel, *versions[:10]).feeds.values()] == [10] * 20
 
@@ -252,7 +252,7 @@ def test_a_lack_of_memory_is_no_trap(
     traps = Traps()
     kernel = _kernel(traps)
     small = _version(_TABLE.put(2, 5, "x", None))
-    assert kernel.take([_version(_TABLE.put(3, 6, "x" * (8 << 20), None))]) is None
+    assert kernel.make_records([_version(_TABLE.put(3, 6, "x" * (8 << 20), None))]) is None
     assert traps.count == 0
     (record,) = caplog.records
     assert "needs more memory than it gets" in record.getMessage()

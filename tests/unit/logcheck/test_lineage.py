@@ -31,7 +31,7 @@ def _checked(
     breaches: list[Breach] = []
     check = LogCheck(LogOptions(1, ended=ended, limits=limits), breaches.append)
     for each in log.partitions[0]:
-        check.take(CheckedRecord(BreachPlace(0, each.offset), each.key, each.value, each.timestamp))
+        check.check_next(CheckedRecord(BreachPlace(0, each.offset), each.key, each.value, each.timestamp))
     return breaches, check.finish().undecided
 
 

@@ -94,7 +94,7 @@ def _run(records: list[CheckedRecord], options: LogOptions) -> tuple[list[Breach
     breaches: list[Breach] = []
     check = LogCheck(options, breaches.append)
     for record in records:
-        check.take(record)
+        check.check_next(record)
     return breaches, check.finish()
 
 

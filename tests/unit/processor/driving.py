@@ -50,7 +50,7 @@ def vouched(state: StoredState) -> StoredState:
         if table is StateTable.INTENTS:
             intents += row_hash(table, key, value)
         elif key != POSITION_KEY:
-            digests.take([StateChange(table, key, value)])
+            digests.add_changes([StateChange(table, key, value)])
     sums = digests.digests(intents)
     place = (StateTable.RANGES, POSITION_KEY)
     tail = pb.Position(**{f"{name}_digest": digest for name, digest in sums._asdict().items()})

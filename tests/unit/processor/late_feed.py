@@ -90,13 +90,13 @@ class Late:
                 yield LATE in {feed.feed_id for feed in result.checkpoint.feeds}
 
     @property
-    def lagging(self) -> bool:
-        return bool(self.driven.processor.status().lagging)
+    def has_gaps(self) -> bool:
+        return bool(self.driven.processor.status().with_gaps)
 
     @property
     def reserve_ns(self) -> int | None:
-        (lag,) = self.driven.processor.status().lagging
-        return lag.reserve_ns
+        (found,) = self.driven.processor.status().with_gaps
+        return found.reserve_ns
 
 
 def _times(record: OutputRecord) -> tuple[bytes, Timestamp, Timestamp]:

@@ -43,8 +43,8 @@ class Partitions:
             self._note(number, result.exchanges)
         self._go_on(number)
 
-    def take(self, number: int, result: StepResult) -> None:
-        """Take in a step that was driven by hand."""
+    def note_step(self, number: int, result: StepResult) -> None:
+        """Note a step that was driven by hand."""
         self._note(number, self.driven[number].note(result).exchanges)
 
     def exchange(self, number: int) -> None:

@@ -101,7 +101,7 @@ def test_a_hand_off_of_rows_that_were_left_out_with_the_epoch_before_closes_no_g
         else:
             parent.detach(_FIRST.feed_id, [result, removed])
     result.outputs.pop(_FIRST.feed_id, None)
-    run.take(0, result)
+    run.note_step(0, result)
     begun = _forgotten_before_the_next_epoch(run, _goes_on(at(1), elsewhere=False))
     run.settle()
     late = run.driven[1].results[begun:]

@@ -42,7 +42,7 @@ from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, Offset, OpenIntent, Parent, RaftIndex, RangeId, WriteIntent
 from tidegate.raftlog.request import Push, Scan, encode_request
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
 from tidegate.spans import Span
 
@@ -52,8 +52,8 @@ _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300), bounds=_
 _SCANS: Final = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
 
 
-def _feed(number: int, table: HandTable, *, can_lag: bool = True) -> Activate:
-    options = _SCANS if can_lag else WITH_MARKERS
+def _feed(number: int, table: HandTable, *, can_miss: bool = True) -> Activate:
+    options = _SCANS if can_miss else WITH_MARKERS
     return activation([table.descriptor], options, start=at(1 + number / 1_000), feed_id=f"feed-{number:020}")
 
 
@@ -94,7 +94,7 @@ def _require_bounded(results: Sequence[StepResult]) -> None:
             )
 
 
-def _take(driven: Driven, messages: Sequence[Exchange]) -> StepResult:
+def _exchange(driven: Driven, messages: Sequence[Exchange]) -> StepResult:
     first = int(driven.processor.next_hand_off)
     return driven.note(
         driven.processor.exchange(
@@ -114,7 +114,7 @@ class World:
         self.driven = _driven()
         self.driven.control(
             *(
-                _feed(number, rng.choice([PLAIN, OTHER]), can_lag=rng.random() < 0.8)
+                _feed(number, rng.choice([PLAIN, OTHER]), can_miss=rng.random() < 0.8)
                 for number in range(rng.choice([1, 10, 60]))
             )
         )
@@ -158,7 +158,7 @@ class World:
         index = RaftIndex(self.range.index + self.rng.choice([-3, 0, 1_000]))
         span = Span(PLAIN.span.start, _long(PLAIN.key(5), self.keys))
         claims = [Claim(RangeId(10_001 + 2 * child), self.range.id, index, span) for child in range(1_500)]
-        _take(self.driven, self.rng.sample(claims, self.rng.choice([3, 3, 3, 1_200])))
+        _exchange(self.driven, self.rng.sample(claims, self.rng.choice([3, 3, 3, 1_200])))
 
     def chunks(self) -> None:
         """The first chunk of a snapshot that is as large as a record of the log can be."""
@@ -196,7 +196,7 @@ def _told(driven: Driven) -> object:
             state.promises,
             state.holes,
             state.floors,
-            state.lags,
+            state.gaps,
             state.claims,
             state.hand_offs,
             state.quarantine,
@@ -246,7 +246,7 @@ def test_a_range_whose_keys_are_too_long_to_store_is_quarantined_and_the_partiti
     log.open_range(2, Span(long, PLAIN.span.end))
     good.apply(PLAIN.put(5, 1, "x"), close=6)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (cause,) = driven.causes
     assert "range 2 is quarantined" in cause
@@ -264,7 +264,7 @@ def test_a_range_that_splits_at_a_key_that_is_too_long_stands_where_it_was() -> 
     parent.split(_long(PLAIN.key(50), _BOUNDS.key_bytes + 1), 2, close=7)
     parent.apply(PLAIN.put(8, 1, "y"), close=9)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     assert len(driven.causes) == 2
     assert len(driven.rows) == 1
@@ -302,7 +302,7 @@ def test_a_transaction_with_an_anchor_key_that_is_too_long_quarantines_its_range
     ranges[0].apply(WriteIntent(txn(1), (_BOUNDS.key_bytes + 1) * b"a", at(8), at(8)), close=7)
     ranges[1].apply(PLAIN.put(8, 60, "y"), close=9)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (cause,) = driven.causes
     assert "range 1 is quarantined" in cause
@@ -320,7 +320,7 @@ def test_a_cause_that_quotes_a_long_key_is_cut() -> None:
     opened = log.open_range(1, PLAIN.split(50)[0])
     opened.apply(PLAIN.put(5, 60, "x")._replace(key=_long(PLAIN.key(60), 30_000)))
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (cause,) = driven.causes
     assert "outside the range" not in cause, "which is behind the key"
@@ -356,7 +356,7 @@ def test_claims_beyond_those_that_a_range_keeps_are_told_that_nothing_is_sure() 
     claims = [
         Claim(RangeId(5 + 2 * child), RangeId(2), RaftIndex(999), PLAIN.span) for child in range(10_000)
     ]
-    result = _take(driven, claims)
+    result = _exchange(driven, claims)
     answered = [message for message in result.exchanges if isinstance(message, HandOff)]
     assert len(answered) == len(claims) - CLAIMS_MAX
     assert {(answer.resolved, answer.complete, answer.span) for answer in answered} == {
@@ -374,13 +374,13 @@ def test_claims_on_ranges_that_nobody_has_seen_do_not_wait_without_end() -> None
         Claim(RangeId(3), RangeId(2 * parent), RaftIndex(9), PLAIN.span)
         for parent in range(1, UNSEEN_PARENTS_MAX + 101)
     ]
-    result = _take(driven, claims)
+    result = _exchange(driven, claims)
     answered = [message for message in result.exchanges if isinstance(message, HandOff)]
     assert [answer.claim for answer in answered] == claims[-100:]
     assert {(answer.resolved, answer.complete) for answer in answered} == {(ZERO_RESOLVED, False)}
     assert len(list(driven.processor._ranges)) == UNSEEN_PARENTS_MAX
     driven = _restored(driven.state)
-    again = _take(driven, claims)
+    again = _exchange(driven, claims)
     assert [message.claim for message in again.exchanges if isinstance(message, HandOff)] == claims[-100:]
 
 
@@ -396,7 +396,7 @@ def test_a_range_whose_claims_are_answered_gives_its_place_back(monkeypatch: pyt
         Claim(RangeId(3), RangeId(2 * parent), RaftIndex(9), PLAIN.span, told_ms=at(1).wall_ms)
         for parent in range(1, 41)
     ]
-    first = _take(driven, claims[:20])
+    first = _exchange(driven, claims[:20])
     assert not first.exchanges
     read = len(log.partitions[0])
     for second in range(10, 3 * HAND_OFF_LIMIT_MS // 1_000, 10):
@@ -407,7 +407,7 @@ def test_a_range_whose_claims_are_answered_gives_its_place_back(monkeypatch: pyt
     answered = [each for result in driven.results for each in result.exchanges if isinstance(each, HandOff)]
     assert {each.claim for each in answered} == {*claims[:20]}
     for partition in (driven, _restored(driven.state)):
-        later = _take(partition, claims[20:])
+        later = _exchange(partition, claims[20:])
         assert not later.exchanges, "they wait"
 
 
@@ -421,7 +421,7 @@ def test_hand_offs_that_nobody_waits_for_are_not_kept_without_end() -> None:
         )
         for parent in range(1_000)
     ]
-    _take(driven, hand_offs)
+    _exchange(driven, hand_offs)
     (state,) = driven.processor._ranges
     assert len(state.hand_offs) == HAND_OFFS_MAX
     _require_bounded(driven.results)
@@ -429,8 +429,8 @@ def test_hand_offs_that_nobody_waits_for_are_not_kept_without_end() -> None:
 
 def test_a_hand_off_that_no_record_has_room_for_says_that_nothing_is_sure() -> None:
     claim = Claim(RangeId(3), RangeId(2), RaftIndex(9), PLAIN.span)
-    lags = tuple(Lag(f"feed-{number}", (Gap(PLAIN.span, None),)) for number in range(2_000))
-    message = HandOff(claim, ZERO_RESOLVED, complete=True, span=PLAIN.span, lags=lags)
+    told = tuple(ToldGaps(f"feed-{number}", (Gap(PLAIN.span, None),)) for number in range(2_000))
+    message = HandOff(claim, ZERO_RESOLVED, complete=True, span=PLAIN.span, told_gaps=told)
     _, value = encode_exchange(message, _BOUNDS)
     assert decode_exchange(value) == HandOff(claim, ZERO_RESOLVED, complete=False)
     _, value = encode_exchange(message)
@@ -445,7 +445,7 @@ def test_a_push_names_no_more_transactions_than_a_request_has_room_for() -> None
         opened.apply(WriteIntent(txn(number), 1_000 * b"a", at(2), at(2)), close=3)
     opened.apply(PLAIN.put(50, 1, "x"), close=50)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (push,) = [request for result in driven.results for request in result.requests]
     assert isinstance(push, Push)
@@ -458,7 +458,7 @@ def test_a_scan_that_has_come_to_a_long_key_asks_from_a_shorter_one_below_it() -
     log.describe(PLAIN)
     opened = log.open_range(1, PLAIN.span, high=9)
     driven = _driven(1)
-    driven.control(_feed(0, PLAIN, can_lag=False))
+    driven.control(_feed(0, PLAIN, can_miss=False))
     driven.run(log.partitions[0])
     (scan,) = [request for result in driven.results for request in result.requests]
     assert isinstance(scan, Scan)

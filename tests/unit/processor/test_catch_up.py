@@ -30,7 +30,7 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.request import Scan
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
@@ -64,7 +64,7 @@ def test_no_checkpoint_names_the_feed_before_its_last_gap_is_closed_and_then_one
     checkpoint = late.driven.results[-2].checkpoint
     assert checkpoint is not None
     assert [item.range_id for item in checkpoint.ranges] == [RangeId(1)]
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_what_is_committed_during_a_scan_comes_behind_the_chunk_of_its_key() -> None:
@@ -89,13 +89,13 @@ def test_what_is_too_much_to_hold_is_scanned_for_again() -> None:
     late.range.apply(PLAIN.put(3, 1, "third"), close=2)
     late.range.scanned(late.scans[0], kv(2, 1, "second"), kv(2, 200, "other"))
     late.run()
-    assert late.lagging
+    assert late.has_gaps
     again = late.scans[-1]
     assert (again.span, again.after, again.upto) == (_WATCHED, at(2), at(3))
     late.range.scanned(again, kv(3, 1, "third"))
     late.run()
     assert late.rows == [live_row(1, 2), live_row(200, 2), live_row(1, 3)]
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_an_initial_scan_below_what_has_passed_is_followed_by_a_scan_of_that() -> None:
@@ -107,7 +107,7 @@ def test_an_initial_scan_below_what_has_passed_is_followed_by_a_scan_of_that() -
     late.range.scanned(again, kv(2, 1, "second"), kv(2, 200, "other"))
     late.run()
     assert late.rows == [(b"[1]", at(1), at(1)), live_row(1, 2), live_row(200, 2)]
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_a_scan_only_feed_is_given_nothing_else() -> None:
@@ -117,7 +117,7 @@ def test_a_scan_only_feed_is_given_nothing_else() -> None:
     late.range.apply(PLAIN.put(4, 1, "fourth"), close=4)
     late.run()
     assert late.rows == [(b"[1]", at(2), at(2))]
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_a_restart_scans_for_what_was_not_covered_and_for_nothing_else() -> None:
@@ -180,7 +180,7 @@ def test_a_feed_that_is_removed_leaves_no_gaps() -> None:
     late = Late(late_feed(cursor=1))
     late.driven.control(Remove(LATE, FIRST_EPOCH))
     late.run()
-    assert not late.lagging
+    assert not late.has_gaps
     late.range.scanned(late.scans[0], kv(2, 1, "second"))
     late.run()
     assert late.rows == []
@@ -203,7 +203,7 @@ def test_two_feeds_catch_up_on_one_range_in_turn() -> None:
     late.range.scanned(late.scans[1], kv(2, 1, "second"))
     late.run()
     assert [len([*rows_of(result, FeedId("other"))]) for result in late.driven.results].count(1) == 1
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_the_answer_to_an_activation_does_not_wait_for_scans() -> None:
@@ -226,7 +226,7 @@ class _Waits:
         self.driven.control(LIVE, *before)
         self.run()
         claim = Claim(RangeId(2), parent.range_id, parent.last_index, PLAIN.span)
-        hole = HandOff(claim, ResolvedTimestamp(at(6)), complete=False, span=PLAIN.span, lags=())
+        hole = HandOff(claim, ResolvedTimestamp(at(6)), complete=False, span=PLAIN.span, told_gaps=())
         self.driven.note(self.driven.processor.exchange([ExchangeRecord(Offset(0), hole)]))
 
     def run(self) -> None:
@@ -260,7 +260,7 @@ def test_a_feed_that_lacks_more_than_a_range_is_scanned_for_is_not_given_the_lat
     scan = waits.answer(*rows)
     assert (scan.span, scan.after) == (_WATCHED, at(2))
     assert waits.times(LATE) == [at(3), at(7), at(7)]
-    assert waits.driven.processor.status().lagging == ()
+    assert waits.driven.processor.status().with_gaps == ()
 
 
 def test_a_range_that_has_ended_says_nothing_of_a_feed_that_began_since() -> None:
@@ -290,7 +290,7 @@ def test_a_range_that_ended_in_a_hole_tells_its_heir_what_a_feed_lacks_that_bega
     late.run()
     heir.scanned(late.scans[-1])  # what was missed, for the live feed
     late.run()
-    assert [feed.feed_id for feed in late.driven.processor.status().lagging] == ["late", "later"]
+    assert [feed.feed_id for feed in late.driven.processor.status().with_gaps] == ["late", "later"]
 
 
 def test_an_initial_scan_brings_the_newest_of_each_key_with_the_time_of_the_scan() -> None:
@@ -336,7 +336,7 @@ def test_a_split_in_the_first_batch_after_a_restart_is_no_reason_to_scan_anew() 
     late.run()
     late.range.split(_MIDDLE, 2, close=4)
     late.restart()
-    assert not late.lagging
+    assert not late.has_gaps
     assert len(late.scans) == 1
 
 
@@ -359,7 +359,7 @@ def test_a_new_epoch_of_a_feed_begins_anew() -> None:
     assert not late.scans[-1].all_versions
     late.range.scanned(late.scans[0], kv(2, 1, "of the last epoch"))
     late.run()
-    assert late.lagging
+    assert late.has_gaps
 
 
 def test_a_range_without_versions_that_a_feed_lacks_does_not_fail_it() -> None:
@@ -374,7 +374,7 @@ def test_a_range_without_versions_that_a_feed_lacks_does_not_fail_it() -> None:
     late.range.snapshot(close=4, high=2, gc=3, reason=SnapshotReason.SPLIT, parents=(parent,))
     late.run()
     assert late.driven.causes == []
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_a_parent_that_has_forgotten_what_it_promised_may_have_had_gaps_of_any_feed() -> None:
@@ -390,7 +390,7 @@ def test_a_parent_that_has_forgotten_what_it_promised_may_have_had_gaps_of_any_f
     driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), forgotten)]))
     driven.step(())
     (state,) = driven.processor._ranges
-    assert state.lags == {FeedId("live"): (Gap(_WATCHED, ZERO),)}
+    assert state.gaps == {FeedId("live"): (Gap(_WATCHED, ZERO),)}
 
 
 def test_of_keys_that_another_parent_told_of_nothing_lacks_for_one_that_has_forgotten() -> None:
@@ -404,27 +404,27 @@ def test_of_keys_that_another_parent_told_of_nothing_lacks_for_one_that_has_forg
     driven.step(log.partitions[0])
     low, high = (Claim(RangeId(2), parent.range_id, RaftIndex(7), PLAIN.span) for parent in parents)
     known = Span(_MIDDLE, PLAIN.span.end)
-    told = (Lag("live", (Gap(Span(PLAIN.key(300), _WATCHED.end), at(5)),)),)
+    told = (ToldGaps("live", (Gap(Span(PLAIN.key(300), _WATCHED.end), at(5)),)),)
     hand_offs = HandOff(low, ZERO_RESOLVED, True), HandOff(high, ZERO_RESOLVED, True, known, told)
     for number, hand_off in enumerate(hand_offs):
         driven.note(driven.processor.exchange([ExchangeRecord(Offset(number), hand_off)]))
     driven.step(())
     (state,) = driven.processor._ranges
-    assert state.lags[FeedId("live")] == (Gap(Span(_WATCHED.start, _MIDDLE), ZERO), *told[0].gaps)
+    assert state.gaps[FeedId("live")] == (Gap(Span(_WATCHED.start, _MIDDLE), ZERO), *told[0].gaps)
 
 
 def test_a_broken_range_that_never_comes_back_does_not_keep_a_feed_from_its_markers() -> None:
     late = Late(late_feed(cursor=1))
     late.log.write_bytes(0, encode_key(RangeId(1)), b"\xff\xff\xff")
     late.run()
-    assert not late.lagging
+    assert not late.has_gaps
     checkpoint = late.driven.processor.full_checkpoint()
     assert [feed.feed_id for feed in checkpoint.feeds] == ["live", LATE]
     assert checkpoint.ranges == (), "the feed lacks rows of the range that broke"
     late.range.index += 1
     late.range.snapshot(close=5, high=4)
     late.run()
-    assert late.driven.processor.status().lagging != ()
+    assert late.driven.processor.status().with_gaps != ()
     assert [feed.feed_id for feed in late.driven.processor.full_checkpoint().feeds] == ["live"]
 
 
@@ -449,7 +449,7 @@ def test_an_answer_without_previous_values_is_none_to_a_feed_that_shows_them() -
     late.range.scanned(first, kv(2, 1, "second"))
     late.run()
     assert late.driven.causes == []
-    assert late.lagging
+    assert late.has_gaps
 
 
 def test_a_scan_that_nobody_answers_is_told_with_its_last_request_and_how_long_it_stands() -> None:
@@ -458,13 +458,13 @@ def test_a_scan_that_nobody_answers_is_told_with_its_last_request_and_how_long_i
         late.log.wait_for(at(seconds))
         late.range.heartbeat(seconds)
         late.run()
-    (lag,) = late.driven.processor.status().lagging
-    assert lag.standing is not None
-    assert lag.standing[:2] == (1, late.scans[-1].request_id)
+    (found,) = late.driven.processor.status().with_gaps
+    assert found.standing is not None
+    assert found.standing[:2] == (1, late.scans[-1].request_id)
     assert len(late.scans) > 2
-    assert lag.standing.waits_ms >= 280_000
+    assert found.standing.waits_ms >= 280_000
     late.range.scanned(late.scans[-1], span=PLAIN.split(100)[0], last=False)
     late.run()
-    (lag,) = late.driven.processor.status().lagging
-    assert lag.standing is not None
-    assert lag.standing.waits_ms == 0
+    (found,) = late.driven.processor.status().with_gaps
+    assert found.standing is not None
+    assert found.standing.waits_ms == 0

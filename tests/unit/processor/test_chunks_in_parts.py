@@ -147,7 +147,7 @@ def test_rows_of_a_scan_come_in_several_steps(scan: InitialScan, mode: KernelMod
     whole.run(whole=True)
     assert parted.rows == whole.rows
     assert parted.driven.state == whole.driven.state
-    assert not parted.driven.processor.status().lagging
+    assert not parted.driven.processor.status().with_gaps
     assert TRAPS.count == traps
 
 
@@ -356,8 +356,8 @@ def test_held_versions_are_bounded_by_the_rows_that_they_make() -> None:
     for number in range(100):
         opened.apply(_WIDE.put(3 + number / 1_000, number, *_NULLS), close=2.5)
     engine.run()
-    (lagging,) = engine.driven.processor.status().lagging
-    assert lagging.held_bytes == 0, "they were too much, and the scan holds nothing any more"
+    (found,) = engine.driven.processor.status().with_gaps
+    assert found.held_bytes == 0, "they were too much, and the scan holds nothing any more"
     opened.scanned(request)
     again = [each for result in engine.run() for each in result.requests if isinstance(each, Scan)]
     assert (again[-1].after, again[-1].upto) == (at(2), at(3.099))

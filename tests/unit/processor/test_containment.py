@@ -217,7 +217,7 @@ def test_a_message_that_broke_its_step_is_told_as_it_came(monkeypatch: pytest.Mo
 def test_a_hand_off_that_broke_its_step_is_told_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = PartitionProcessor(0, 1)
     claim = Claim(RangeId(3), RangeId(5), RaftIndex(2), Span(b"a", b"c"))
-    monkeypatch.setattr(Exchanges, "take", _raise)
+    monkeypatch.setattr(Exchanges, "receive", _raise)
     with pytest.raises(StepBroke) as raised:
         engine.exchange([ExchangeRecord(Offset(4), claim)])
     told = raised.value.record

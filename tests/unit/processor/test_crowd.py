@@ -137,7 +137,7 @@ def _nested(count: int, generation: int = 1) -> list[Event]:
     ]
 
 
-def _take(claims: RangeClaims, *events: Event) -> list[list[Span]]:
+def _counted_spans(claims: RangeClaims, *events: Event) -> list[list[Span]]:
     """The spans of each event that count."""
     return [[*map(Span, each.starts, each.ends)] for each in claims.count(map(_report, events))]
 
@@ -150,8 +150,8 @@ def _whole(told: Event) -> Span:
 @pytest.mark.parametrize("order", [1, -1], ids=["outer first", "inner first"])
 def test_of_very_many_ranges_over_the_same_keys_all_those_keys_are_held(order: int) -> None:
     nested, claims = _nested(300), RangeClaims()
-    _take(claims, *nested[::order])
-    counted = _take(claims, *nested)
+    _counted_spans(claims, *nested[::order])
+    counted = _counted_spans(claims, *nested)
     assert counted[0] == [Span(_key(0), _key(1)), Span(_key(1_199), _key(1_200))]
     assert not any(counted[1:])
     parts = [Span(start, part.end) for start, part in claims._parts.items()]
@@ -161,10 +161,10 @@ def test_of_very_many_ranges_over_the_same_keys_all_those_keys_are_held(order: i
 
 def test_a_crowd_lets_markers_go_on_once_all_its_ranges_but_one_have_ended() -> None:
     nested, claims = _nested(300), RangeClaims()
-    _take(claims, *nested)
-    _take(claims, *(Ended(number) for number in range(2, 301)))
+    _counted_spans(claims, *nested)
+    _counted_spans(claims, *(Ended(number) for number in range(2, 301)))
     assert not claims.overlaps
-    assert _take(claims, nested[0]) == [[_whole(nested[0])]]
+    assert _counted_spans(claims, nested[0]) == [[_whole(nested[0])]]
     assert len(claims._parts) == 1
     assert not claims._crowds
 
@@ -172,13 +172,13 @@ def test_a_crowd_lets_markers_go_on_once_all_its_ranges_but_one_have_ended() -> 
 @pytest.mark.parametrize("whole", [True, False], ids=["with whole checkpoints", "while one range reports"])
 def test_a_crowd_ends_as_well_if_its_ranges_end_one_by_one(whole: bool) -> None:
     nested, claims = _nested(60), RangeClaims()
-    _take(claims, *nested)
+    _counted_spans(claims, *nested)
     for number in range(60, 1, -1):
-        assert _take(claims, nested[0])[0] != [_whole(nested[0])]
-        _take(claims, Ended(number))
+        assert _counted_spans(claims, nested[0])[0] != [_whole(nested[0])]
+        _counted_spans(claims, Ended(number))
         if whole:
-            _take(claims, *nested[: number - 1])
-    assert _take(claims, nested[0]) == [[_whole(nested[0])]]
+            _counted_spans(claims, *nested[: number - 1])
+    assert _counted_spans(claims, nested[0]) == [[_whole(nested[0])]]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -187,12 +187,12 @@ def test_ranges_side_by_side_go_on_when_the_one_over_all_of_them_has_ended(first
     small = [Told(each + 1, 5, 3 * each, 3 * each + 3, 1_000, 9_000, 10) for each in range(400)]
     wide = Told(1_000, 5, 0, 1_200, 1_000, 9_000, 10)
     claims = RangeClaims()
-    _take(claims, *([wide, *small] if first else [*small, wide]))
+    _counted_spans(claims, *([wide, *small] if first else [*small, wide]))
     assert len(claims._crowds) == 1
     assert not claims._parts
-    assert not any(_take(claims, *small, wide))
-    _take(claims, Ended(1_000))
-    assert _take(claims, *small) == [[_whole(each)] for each in small]
+    assert not any(_counted_spans(claims, *small, wide))
+    _counted_spans(claims, Ended(1_000))
+    assert _counted_spans(claims, *small) == [[_whole(each)] for each in small]
     assert not claims._crowds
 
 
@@ -201,32 +201,34 @@ def test_keys_of_a_crowd_that_are_crowded_no_more_do_not_wait_for_the_others() -
     sides = [
         Told(each, 5, start, start + 4, 1_000, 9_000, 10) for each, start in enumerate((0,) * 4 + (4,) * 4)
     ]
-    _take(claims, *sides)
+    _counted_spans(claims, *sides)
     assert [(each.span.start, each.span.end) for each in claims.overlaps] == [(_key(0), _key(8))]
-    _take(claims, *(Ended(each) for each in (0, 1, 2)))
-    assert _take(claims, *sides[3:]) == [[_whole(sides[3])], [], [], [], []]
+    _counted_spans(claims, *(Ended(each) for each in (0, 1, 2)))
+    assert _counted_spans(claims, *sides[3:]) == [[_whole(sides[3])], [], [], [], []]
 
 
 def test_keys_of_a_crowd_that_a_range_has_left_are_held_for_a_while() -> None:
     """It may have given them to a range that has not been heard of, as where two ranges have the keys."""
     told = [Told(each, 5, 0, 10, 1_000, 9_000, 10) for each in range(40)]
     claims = RangeClaims()
-    _take(claims, *told, Told(39, 6, 0, 5, 1_001, 9_000, 10), *(Ended(each) for each in range(1, 39)))
-    _take(claims, Ended(39))
-    assert _take(claims, told[0]) == [[]]
-    assert _take(claims, told[0]._replace(now_ms=10 + HELD_MS)) == [[]]
-    assert _take(claims, told[0]._replace(now_ms=11 + HELD_MS)) == [[_whole(told[0])]]
+    _counted_spans(
+        claims, *told, Told(39, 6, 0, 5, 1_001, 9_000, 10), *(Ended(each) for each in range(1, 39))
+    )
+    _counted_spans(claims, Ended(39))
+    assert _counted_spans(claims, told[0]) == [[]]
+    assert _counted_spans(claims, told[0]._replace(now_ms=10 + HELD_MS)) == [[]]
+    assert _counted_spans(claims, told[0]._replace(now_ms=11 + HELD_MS)) == [[_whole(told[0])]]
 
 
 def test_a_range_that_takes_its_keys_again_and_again_leaves_a_bounded_past() -> None:
     claims = RangeClaims()
-    _take(claims, Told(1, 1, 0, 10, 1_000, 2_000, 10))
+    _counted_spans(claims, Told(1, 1, 0, 10, 1_000, 2_000, 10))
     for number in range(2, 500):
-        _take(claims, Told(2, number, 0, 10, 900, 1_000 * number + _AHEAD, 10))
+        _counted_spans(claims, Told(2, number, 0, 10, 900, 1_000 * number + _AHEAD, 10))
     (part,) = claims._parts.values()
     assert len(part.taken) == ClaimBounds().taken
     assert not claims.overlaps
-    assert _take(claims, Told(1, 1, 0, 10, 2_001 + _AHEAD, 9_000, 10)) == [[]]
+    assert _counted_spans(claims, Told(1, 1, 0, 10, 2_001 + _AHEAD, 9_000, 10)) == [[]]
 
 
 def test_a_few_overlaps_of_a_few_ranges_are_told() -> None:
@@ -234,9 +236,9 @@ def test_a_few_overlaps_of_a_few_ranges_are_told() -> None:
     both = ((each, side) for each in range(300) for side in (0, 1))
     pairs = [Told(2 * each + side, 5, 2 * each, 2 * each + 1, 1_000, 9_000, 10) for each, side in both]
     crowd = [Told(1_000 + each, 5, 5_000, 5_001, 1_000, 9_000, 10) for each in range(200)]
-    _take(claims, *pairs)
+    _counted_spans(claims, *pairs)
     assert len(claims.overlaps) == OVERLAPS_MAX
-    _take(claims, *(Ended(each) for each in range(600)), *crowd)
+    _counted_spans(claims, *(Ended(each) for each in range(600)), *crowd)
     (overlap,) = claims.overlaps
     assert overlap.range_ids == tuple(range(1_000, 1_000 + SHOWN_MAX))
     assert overlap.others == 200 - SHOWN_MAX

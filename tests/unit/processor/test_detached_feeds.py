@@ -83,7 +83,7 @@ def test_a_resumed_feed_is_given_what_it_lacks_and_then_what_is_live() -> None:
     stuck.range.scanned(scan, kv(3, 1, "three"), kv(5, 1, "five"))
     stuck.range.apply(PLAIN.put(7, 1, "seven"), close=7)
     assert times(stuck.run(), STUCK) == [at(3), at(5), at(6), at(7)]
-    assert stuck.driven.processor.status().lagging == ()
+    assert stuck.driven.processor.status().with_gaps == ()
 
 
 def test_what_was_committed_is_certain() -> None:
@@ -114,8 +114,8 @@ def test_an_answer_to_a_scan_from_before_the_detachment_closes_no_gap() -> None:
     assert again.after is None
     stuck.range.scanned(second, kv(5, 1, "five"))
     stuck.run()
-    (lag,) = stuck.driven.processor.status().lagging
-    assert lag.complete_to is None, "the rows of the first scan are lacking still"
+    (found,) = stuck.driven.processor.status().with_gaps
+    assert found.complete_to is None, "the rows of the first scan are lacking still"
 
 
 def test_of_a_feed_that_has_failed_nothing_from_before_that_is_told() -> None:
@@ -138,16 +138,16 @@ def test_what_is_scanned_for_after_the_detachment_may_be_lost_too() -> None:
     begun.scanned(scan, kv(7, 1, "seven"))
     assert times([driven.step(log.partitions[0][2:])], STUCK) == [at(7)]
     (state,) = driven.processor._ranges
-    assert state.lags == {STUCK: (Gap(WATCHED, at(1)),)}
+    assert state.gaps == {STUCK: (Gap(WATCHED, at(1)),)}
 
 
 @pytest.mark.parametrize(
-    ("options", "lacking"),
+    ("options", "complete_to"),
     [({"cursor": at(1)}, at(1)), ({"initial_scan": InitialScan.YES}, None)],
     ids=["cursor", "initial scan"],
 )
 def test_nothing_is_certain_of_a_feed_whose_activation_is_not_committed(
-    options: dict[str, Any], lacking: Timestamp | None
+    options: dict[str, Any], complete_to: Timestamp | None
 ) -> None:
     stuck = Stuck()
     first = at(1) if "cursor" in options else at(4)
@@ -155,7 +155,7 @@ def test_nothing_is_certain_of_a_feed_whose_activation_is_not_committed(
     begun = stuck.driven.control(Register(late.definition), late)
     stuck.driven.processor.detach(FeedId("late"), [*stuck.uncommitted, begun, *stuck.run()])
     (state,) = stuck.driven.processor._ranges
-    assert state.lags == {FeedId("late"): (Gap(WATCHED, lacking),)}
+    assert state.gaps == {FeedId("late"): (Gap(WATCHED, complete_to),)}
 
 
 def test_a_scan_that_was_done_before_lacks_nothing_above_it() -> None:
@@ -170,7 +170,7 @@ def test_a_scan_that_was_done_before_lacks_nothing_above_it() -> None:
     stuck.range.apply(PLAIN.put(6, 1, "six"), close=6)
     stuck.driven.processor.detach(FeedId("only"), stuck.run())
     (state,) = stuck.driven.processor._ranges
-    assert state.lags == {}
+    assert state.gaps == {}
     stuck.driven.control(Remove(FeedId("only"), FIRST_EPOCH))
     assert not stuck.driven.processor.is_spooling(FeedId("only"))
 
@@ -186,7 +186,7 @@ def test_what_a_scan_brought_is_lacking_though_another_has_taken_its_place() -> 
     driven.control(activation([PLAIN.descriptor], feed_id="stuck"))
     driven.step(log.partitions[0])
     claim = Claim(RangeId(2), parent.range_id, parent.last_index, PLAIN.span)
-    hole = HandOff(claim, ResolvedTimestamp(at(6)), complete=False, span=PLAIN.span, lags=())
+    hole = HandOff(claim, ResolvedTimestamp(at(6)), complete=False, span=PLAIN.span, told_gaps=())
     answered = driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hole)]))
     driven.processor.committed(answered.serial)
     (scan,) = scans(driven.results)
@@ -200,7 +200,7 @@ def test_what_a_scan_brought_is_lacking_though_another_has_taken_its_place() -> 
     assert again.after == at(8)
     driven.processor.detach(STUCK, uncommitted)
     (state,) = driven.processor._ranges
-    assert state.lags == {STUCK: (Gap(Span(WATCHED.start, MIDDLE), at(6)),)}
+    assert state.gaps == {STUCK: (Gap(Span(WATCHED.start, MIDDLE), at(6)),)}
 
 
 def test_a_range_in_which_nothing_is_lacking_does_not_fail_a_feed() -> None:

@@ -62,7 +62,7 @@ class _NeededAgain:
         (answer,) = self.run.sent[1]
         assert isinstance(answer, HandOff)
         assert (answer.complete, answer.resolved) == (False, at(6))
-        assert [lag.gaps for lag in answer.lags or () if lag.feed == "f"] == [()]
+        assert [each.gaps for each in answer.told_gaps or () if each.feed == "f"] == [()]
 
     def hand_off(self) -> None:
         """Partition 1 takes the answer up, and applies nothing yet."""
@@ -217,7 +217,7 @@ def test_what_a_parent_said_for_a_snapshot_that_was_left_out_says_nothing_of_key
     assert run.parked() == ([(1, ())] if breaks else [])
     heir.heartbeat(12)
     run.read(1)
-    assert [(each.feed_id, each.complete_to) for each in run.driven[1].processor.status().lagging] == [
+    assert [(each.feed_id, each.complete_to) for each in run.driven[1].processor.status().with_gaps] == [
         ("f", at(1))
     ]
 
@@ -232,7 +232,7 @@ def test_what_a_parent_said_counts_for_the_scan_that_takes_the_place_of_the_firs
     case.child.split(UPPER, 4, close=10)
     case.run.read(1)
     assert [each.after for each in scans_of(case.run, 1)] == [at(6), at(6)]
-    assert case.run.driven[1].processor.status().lagging == ()
+    assert case.run.driven[1].processor.status().with_gaps == ()
     case.go_on()
     assert {each.after for each in scans_of(case.run, 1)} == {at(6)}
     case.require_complete()

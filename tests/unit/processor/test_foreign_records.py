@@ -27,7 +27,7 @@ from tidegate.processor.checkpoint import checkpoint_key, encode_checkpoint, rea
 from tidegate.processor.state.exchange_codec import encode_exchange, read_exchange_record
 from tidegate.processor.state.stored_frame import NEWER_RECORD
 from tidegate.raftlog.entry import Generation, Offset, RaftIndex, RangeId
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
@@ -36,9 +36,9 @@ Reader: TypeAlias = Callable[[bytes | None, bytes], object]
 Stored: TypeAlias = tuple[bytes, bytes]
 
 _CLAIM: Final = Claim(RangeId(3), RangeId(1), RaftIndex(5), Span(b"a", b"b"), 7)
-_LAGS: Final = (Lag("feed", (Gap(Span(b"a", b"b"), Timestamp(4)), Gap(Span(b"b", b"c"), None))),)
+_TOLD: Final = (ToldGaps("feed", (Gap(Span(b"a", b"b"), Timestamp(4)), Gap(Span(b"b", b"c"), None))),)
 _HAND_OFF: Final = HandOff(
-    _CLAIM, ResolvedTimestamp(Timestamp(9)), complete=True, span=PLAIN.span, lags=_LAGS
+    _CLAIM, ResolvedTimestamp(Timestamp(9)), complete=True, span=PLAIN.span, told_gaps=_TOLD
 )
 _CHECKPOINT: Final = PartitionCheckpoint(
     2,
@@ -257,7 +257,7 @@ def test_a_view_of_the_jobs_is_as_it_was_after_a_foreign_record(
         replace(_CLAIM, span=Span(b"b", b"a")),
         replace(_CLAIM, told_ms=-1),
         _HAND_OFF._replace(resolved=ResolvedTimestamp(Timestamp(-1))),
-        _HAND_OFF._replace(lags=(Lag("feed", (Gap(Span(b"b", b"b"), None),)),)),
+        _HAND_OFF._replace(told_gaps=(ToldGaps("feed", (Gap(Span(b"b", b"b"), None),)),)),
     ],
     ids=["child", "parent", "keys", "time", "resolved", "missing versions"],
 )

@@ -21,7 +21,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Generation, Offset, Parent, RaftIndex, RangeId, SnapshotReason, Trigger
-from tidegate.ranges.gap import Gap, Lag, told_name, told_of
+from tidegate.ranges.gap import Gap, ToldGaps, told_name, told_of
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.spans import Span
 
@@ -38,9 +38,9 @@ def test_a_child_that_was_born_meanwhile_lacks_what_its_parent_lacks() -> None:
     stuck = Stuck()
     _split(stuck, 2)
     stuck.detach()
-    lags = {state.range_id: state.lags for state in stuck.driven.processor._ranges}
+    gaps = {state.range_id: state.gaps for state in stuck.driven.processor._ranges}
     low, high = Span(WATCHED.start, MIDDLE), Span(MIDDLE, WATCHED.end)
-    assert lags == {
+    assert gaps == {
         RangeId(1): {STUCK: (Gap(low, at(2)),)},
         RangeId(2): {STUCK: (Gap(high, at(2)),)},
     }
@@ -57,8 +57,8 @@ def test_a_hand_off_that_is_not_committed_tells_what_a_detached_feed_lacks() -> 
     stuck.detach()
     (hand_off,) = answered.exchanges
     assert isinstance(hand_off, HandOff)
-    assert hand_off.lags == (Lag(STUCK, (Gap(WATCHED, at(2)),)),)
-    assert [promise.lags for promise in parent.promises] == [hand_off.lags], "what is claimed later"
+    assert hand_off.told_gaps == (ToldGaps(STUCK, (Gap(WATCHED, at(2)),)),)
+    assert [promise.told_gaps for promise in parent.promises] == [hand_off.told_gaps], "what is claimed later"
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
@@ -83,7 +83,7 @@ def test_a_child_is_told_of_a_gap_by_the_name_of_the_feeds_epoch(epoch: int) -> 
     claim = Claim(RangeId(4), RangeId(3), state.applied, Span(MIDDLE, WATCHED.end))
     (hand_off,) = driven.processor.exchange([ExchangeRecord(Offset(0), claim)]).exchanges
     assert isinstance(hand_off, HandOff)
-    assert told_of(told_name("stuck", epoch), hand_off.lags) == (Gap(WATCHED, at(2)),)
+    assert told_of(told_name("stuck", epoch), hand_off.told_gaps) == (Gap(WATCHED, at(2)),)
 
 
 def test_what_a_healing_range_was_scanned_for_is_lacking_though_the_range_has_no_keys_yet() -> None:
@@ -115,18 +115,18 @@ def test_what_a_feed_lacked_of_keys_that_its_range_scans_for_is_lacking_still() 
     driven.control(activation([PLAIN.descriptor], options, start=at(1), feed_id="stuck"))
     driven.processor.committed(driven.step(log.partitions[0]).serial)
     (state,) = driven.processor._ranges
-    assert (state.span, state.lags) == (None, {STUCK: (Gap(WATCHED, None),)})
+    assert (state.span, state.gaps) == (None, {STUCK: (Gap(WATCHED, None),)})
     driven.note(driven.processor.detach(STUCK, []))
-    assert state.lags == {STUCK: (Gap(WATCHED, None),)}
+    assert state.gaps == {STUCK: (Gap(WATCHED, None),)}
 
 
-def _born(driven: Driven, log: HandLog, resolved: float, *lags: Lag) -> HandRange:
+def _born(driven: Driven, log: HandLog, resolved: float, *told: ToldGaps) -> HandRange:
     """Range 3 is born of range 1, of another partition, whose hand-off has come."""
     child = HandRange(log, RangeId(3), PLAIN.span)
     parent = Parent(RangeId(1), Generation(1), RaftIndex(7))
     child.snapshot(close=9, high=8, parents=(parent,))
     claim = Claim(RangeId(3), RangeId(1), RaftIndex(7), PLAIN.span)
-    hand_off = HandOff(claim, ResolvedTimestamp(at(resolved)), complete=True, span=PLAIN.span, lags=lags)
+    hand_off = HandOff(claim, ResolvedTimestamp(at(resolved)), complete=True, span=PLAIN.span, told_gaps=told)
     driven.step(log.partitions[0])
     driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hand_off)]))
     driven.step(())
@@ -134,19 +134,21 @@ def _born(driven: Driven, log: HandLog, resolved: float, *lags: Lag) -> HandRang
 
 
 @pytest.mark.parametrize(
-    ("lags", "certain"), [((), 5), ((Lag("stuck", (Gap(PLAIN.span, at(2)),)),), 2)], ids=["whole", "lagging"]
+    ("told", "certain"),
+    [((), 5), ((ToldGaps("stuck", (Gap(PLAIN.span, at(2)),)),), 2)],
+    ids=["whole", "with gaps"],
 )
 def test_of_keys_of_another_partition_what_was_handed_off_is_certain(
-    lags: tuple[Lag, ...], certain: float
+    told: tuple[ToldGaps, ...], certain: float
 ) -> None:
     log = HandLog(partitions=3)
     log.describe(PLAIN)
     driven = Driven(PartitionProcessor(0, 3, ProcessorConfig(detachable=True)))
     driven.control(activation([PLAIN.descriptor], start=at(1), feed_id="stuck"))
-    _born(driven, log, 5, *lags)
+    _born(driven, log, 5, *told)
     driven.note(driven.processor.detach(STUCK, driven.results))
     (state,) = (state for state in driven.processor._ranges if state.range_id == 3)
-    assert state.lags == {STUCK: (Gap(WATCHED, at(certain)),)}
+    assert state.gaps == {STUCK: (Gap(WATCHED, at(certain)),)}
 
 
 def test_what_a_feed_lacked_of_keys_that_were_handed_off_is_lacking_after_a_restart_too() -> None:
@@ -159,8 +161,8 @@ def test_what_a_feed_lacked_of_keys_that_were_handed_off_is_lacking_after_a_rest
     child.snapshot(close=9, high=8, parents=(Parent(RangeId(1), Generation(1), RaftIndex(7)),))
     driven.step(log.partitions[0])
     claim = Claim(RangeId(3), RangeId(1), RaftIndex(7), PLAIN.span)
-    lags = (Lag("stuck", (Gap(PLAIN.span, at(2)),)),)
-    hand_off = HandOff(claim, ResolvedTimestamp(at(5)), complete=False, span=PLAIN.span, lags=lags)
+    told = (ToldGaps("stuck", (Gap(PLAIN.span, at(2)),)),)
+    hand_off = HandOff(claim, ResolvedTimestamp(at(5)), complete=False, span=PLAIN.span, told_gaps=told)
     driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hand_off)]))
     driven.step(())
     (scan,) = [item for item in scans(driven.results) if item.all_versions]
@@ -171,7 +173,7 @@ def test_what_a_feed_lacked_of_keys_that_were_handed_off_is_lacking_after_a_rest
     (state,) = [state for state in driven.processor._ranges if state.range_id == 3]
     assert state.span == PLAIN.span, "it has not taken its snapshot"
     driven.processor.detach(STUCK, uncommitted)
-    assert state.lags == {STUCK: (Gap(WATCHED, at(2)),)}
+    assert state.gaps == {STUCK: (Gap(WATCHED, at(2)),)}
 
 
 def test_of_keys_that_went_on_within_the_same_steps_no_more_is_certain() -> None:
@@ -187,8 +189,8 @@ def test_of_keys_that_went_on_within_the_same_steps_no_more_is_certain() -> None
     driven.step(())
     driven.note(driven.processor.detach(STUCK, driven.results))
     low, high = Span(WATCHED.start, MIDDLE), Span(MIDDLE, WATCHED.end)
-    lags = {state.range_id: state.lags for state in driven.processor._ranges}
-    assert lags == {RangeId(3): {STUCK: (Gap(low, at(5)),)}, RangeId(6): {STUCK: (Gap(high, at(5)),)}}
+    gaps = {state.range_id: state.gaps for state in driven.processor._ranges}
+    assert gaps == {RangeId(3): {STUCK: (Gap(low, at(5)),)}, RangeId(6): {STUCK: (Gap(high, at(5)),)}}
 
 
 def test_what_a_parent_had_promised_before_these_steps_is_certain() -> None:
@@ -204,8 +206,8 @@ def test_what_a_parent_had_promised_before_these_steps_is_certain() -> None:
     born = [driven.step(log.partitions[0][-1:]), driven.step(())]
     driven.note(driven.processor.detach(STUCK, born))
     high = Span(MIDDLE, WATCHED.end)
-    lags = {state.range_id: state.lags for state in driven.processor._ranges}
-    assert lags[RangeId(2)] == {STUCK: (Gap(high, at(20)),)}
+    gaps = {state.range_id: state.gaps for state in driven.processor._ranges}
+    assert gaps[RangeId(2)] == {STUCK: (Gap(high, at(20)),)}
 
 
 def test_of_two_promises_at_one_index_the_one_of_these_steps_is_not_certain() -> None:
@@ -235,9 +237,9 @@ def test_of_two_promises_at_one_index_the_one_of_these_steps_is_not_certain() ->
     (hand_off,) = answered.exchanges
     assert isinstance(hand_off, HandOff)
     assert hand_off.resolved == at(40)
-    (lag,) = hand_off.lags or ()
-    assert lag.feed == STUCK
-    assert min(gap.complete_to or at(0) for gap in lag.gaps) == at(20), "the row of second 30 may be lost"
+    (told,) = hand_off.told_gaps or ()
+    assert told.feed == STUCK
+    assert min(gap.complete_to or at(0) for gap in told.gaps) == at(20), "the row of second 30 may be lost"
 
 
 def test_what_comes_out_of_keys_that_came_after_the_detachment_may_be_lost_too() -> None:
@@ -248,11 +250,11 @@ def test_what_comes_out_of_keys_that_came_after_the_detachment_may_be_lost_too()
     driven.note(driven.processor.detach(STUCK, driven.results))
     child = _born(driven, log, 5)
     (state,) = driven.processor._ranges
-    assert state.lags == {STUCK: (Gap(WATCHED, at(5)),)}
+    assert state.gaps == {STUCK: (Gap(WATCHED, at(5)),)}
     child.apply(PLAIN.put(10, 1, "ten"), close=10)
     assert times([driven.step(log.partitions[0][2:])], STUCK) == [at(10)], "and it goes to the spool"
     driven.note(driven.processor.attach(STUCK))
-    assert state.lags == {}
+    assert state.gaps == {}
 
 
 def test_a_hand_off_of_what_was_promised_before_says_what_it_said() -> None:
@@ -278,7 +280,7 @@ def test_a_range_that_ended_in_a_hole_meanwhile_tells_its_heirs_later_what_is_la
     claim = Claim(RangeId(4), RangeId(3), RaftIndex(stuck.range.index), PLAIN.span)
     (told,) = stuck.driven.processor.exchange([ExchangeRecord(Offset(0), claim)]).exchanges
     assert isinstance(told, HandOff)
-    assert told.lags == (Lag(STUCK, (Gap(WATCHED, at(2)),)),)
+    assert told.told_gaps == (ToldGaps(STUCK, (Gap(WATCHED, at(2)),)),)
 
 
 def test_of_keys_that_came_out_of_a_hole_nothing_is_certain() -> None:
@@ -292,7 +294,7 @@ def test_of_keys_that_came_out_of_a_hole_nothing_is_certain() -> None:
     child.snapshot(close=5, high=5, parents=(parent,))
     driven.step(log.partitions[0])
     claim = Claim(RangeId(3), RangeId(1), RaftIndex(7), left)
-    hand_off = HandOff(claim, ResolvedTimestamp(at(5)), complete=True, span=left, lags=())
+    hand_off = HandOff(claim, ResolvedTimestamp(at(5)), complete=True, span=left, told_gaps=())
     driven.note(driven.processor.exchange([ExchangeRecord(Offset(0), hand_off)]))
     driven.processor.committed(driven.step(()).serial)
     log.write_bytes(0, encode_key(RangeId(3)), b"\xff\xff\xff")
@@ -307,4 +309,4 @@ def test_of_keys_that_came_out_of_a_hole_nothing_is_certain() -> None:
     driven.processor.detach(STUCK, uncommitted)
     (state,) = driven.processor._ranges
     low, high = Span(WATCHED.start, MIDDLE), Span(MIDDLE, WATCHED.end)
-    assert state.lags == {STUCK: (Gap(low, at(5)), Gap(high, at(1)))}
+    assert state.gaps == {STUCK: (Gap(low, at(5)), Gap(high, at(1)))}

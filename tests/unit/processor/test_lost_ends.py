@@ -129,8 +129,10 @@ class _Merged:
         return [each for result in results for each in result.requests if isinstance(each, Scan)]
 
     @property
-    def lagging(self) -> list[str]:
-        return [str(each.feed_id) for driven in self.run.driven for each in driven.processor.status().lagging]
+    def with_gaps(self) -> list[str]:
+        return [
+            str(each.feed_id) for driven in self.run.driven for each in driven.processor.status().with_gaps
+        ]
 
 
 @pytest.mark.parametrize("breaks", [False, True], ids=["heir is well", "heir comes out of a hole"])
@@ -139,7 +141,7 @@ def test_a_range_whose_end_is_lost_is_over_once_another_has_its_keys(breaks: boo
     late = merged.begin()
     merged.go_on(20, 200)
     assert {scan.range_id for scan in merged.scans} == {1, 5}
-    assert merged.lagging == []
+    assert merged.with_gaps == []
     named = {
         item.range_id
         for driven in merged.run.driven
@@ -155,9 +157,9 @@ def test_a_range_whose_last_entries_are_lost_is_over_once_it_was_waited_for() ->
     merged = _Merged(loses_last=True)
     merged.begin()
     merged.go_on(20, 400)
-    assert merged.lagging == ["late"]
+    assert merged.with_gaps == ["late"]
     merged.go_on(400, 1_600)
-    assert merged.lagging == []
+    assert merged.with_gaps == []
     assert any("all of its keys since index" in cause for cause in merged.run.causes())
 
 
@@ -169,7 +171,7 @@ def test_waiting_for_the_last_entries_goes_on_over_restarts() -> None:
         restored = Driven.restored(merged.run.driven[2].state, 2, 3)
         restored.results = merged.run.driven[2].results
         merged.run.driven[2] = restored
-    assert merged.lagging == []
+    assert merged.with_gaps == []
 
 
 class _Hidden:

@@ -75,7 +75,7 @@ def test_a_feed_that_catches_up_is_given_nothing_of_it_and_then_all(number: int)
     late.range.heartbeat(3)
     late.run()
     assert late.rows == []
-    assert late.lagging
+    assert late.has_gaps
     assert late.scans == [scan]
     assert late.driven.processor.status().refused_chunks == 1
     late.log.wait_for(at(4 + SCAN_REPEAT_MS / 1000))
@@ -84,7 +84,7 @@ def test_a_feed_that_catches_up_is_given_nothing_of_it_and_then_all(number: int)
     late.range.scanned(late.scans[-1], kv(2, 1, "second"), kv(2, 200, "other"))
     late.run()
     assert late.rows == [live_row(1, 2), live_row(200, 2)]
-    assert not late.lagging
+    assert not late.has_gaps
 
 
 def test_two_versions_of_a_key_are_refused_where_the_newest_was_asked_for() -> None:

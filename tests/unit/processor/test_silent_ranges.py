@@ -88,7 +88,7 @@ class _Late:
 
     def waits(self) -> bool:
         """Whether the feed misses rows."""
-        return bool(self.driven.processor.status().lagging)
+        return bool(self.driven.processor.status().with_gaps)
 
     def left(self) -> list[RangeId]:
         """The ranges that are quarantined."""

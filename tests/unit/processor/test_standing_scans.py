@@ -81,7 +81,7 @@ class _Ranges:
 
     @property
     def under_way(self) -> int:
-        return sum(lag.scans for lag in self.driven.processor.status().lagging)
+        return sum(each.scans for each in self.driven.processor.status().with_gaps)
 
     def rows(self) -> set[bytes]:
         return {row.key or b"" for result in self.driven.results for row in rows_of(result, LATE)}
@@ -97,7 +97,7 @@ def test_ranges_that_answer_are_scanned_however_many_live_ones_do_not(silent: in
     ranges.answering = {*range(14)}
     ranges.beats(10 * _BEAT_S)
     assert ranges.rows() == {b"[%d]" % (10 * number) for number in range(14)}
-    assert not ranges.driven.processor.status().lagging
+    assert not ranges.driven.processor.status().with_gaps
 
 
 def test_a_scan_that_is_passed_over_gives_its_place_soon() -> None:
@@ -123,7 +123,7 @@ def test_scans_that_stand_have_a_bound() -> None:
     assert ranges.under_way == _SCANS_WITH_STANDING
     ranges.answering = {*range(number)}
     ranges.beats(number * 2 * _BEAT_S)
-    assert not ranges.driven.processor.status().lagging
+    assert not ranges.driven.processor.status().with_gaps
     assert ranges.rows() == {b"[%d]" % (10 * each) for each in range(number)}
 
 

@@ -48,7 +48,7 @@ def events(log: HandLog, request: FeedRequest = WHOLE, *, skip: int = 0) -> list
     return [
         found.event
         for record in log.partitions[0][skip:]
-        for found in feeds.take(0, record.key, record.value)
+        for found in feeds.read_record(0, record.key, record.value)
     ]
 
 
@@ -294,7 +294,7 @@ def test_what_a_simulated_store_committed_comes_out_once_and_above_what_was_reso
     reasons: set[EndReason] = set()
     for number, partition in enumerate(simulated.partitions):
         for record in partition:
-            for range_id, event in feeds.take(number, record.key, record.value):
+            for range_id, event in feeds.read_record(number, record.key, record.value):
                 match event:
                     case ValueEvent(key, timestamp, value):
                         assert timestamp > resolved.get(range_id, ZERO)

@@ -48,7 +48,7 @@ def both(options: StoreOptions, seed: int) -> Iterator[tuple[RangeId, Taken, Tak
                 continue
             state = states.setdefault(entry.range_id, RangeState(entry.range_id))
             versions = apply_entry(state, entry)
-            events = [found.event for found in feeds.take(number, record.key, record.value)]
+            events = [found.event for found in feeds.read_record(number, record.key, record.value)]
             checkpoints = [event.resolved for event in events if isinstance(event, CheckpointEvent)]
             values = [
                 (event.key, event.timestamp, event.value, event.prev_value)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.errors import ForbiddenOp, GenerationError, IndexGap, MalformedEntry, RangeError
+from tidegate.errors import ForbiddenOp, GenerationError, MalformedEntry, MissingEntries, RangeError
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, ZERO_RESOLVED, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
@@ -30,7 +30,7 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.ranges.claim_answer import answer_claim, give_up
 from tidegate.ranges.floors import FLOORS_MAX, Floor
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_state import RangeState, RangeStatus
@@ -269,7 +269,7 @@ def test_an_ended_range_is_not_revived_by_a_replay() -> None:
 @pytest.mark.parametrize(
     ("entry", "error", "why"),
     [
-        (_command(12), IndexGap, "11 to 11 are missing"),
+        (_command(12), MissingEntries, "11 to 11 are missing"),
         (_command(11, generation=0), GenerationError, "fell from 1 to 0"),
         (_command(11, generation=2), GenerationError, "without its snapshot"),
         (Heartbeat(_ID, Generation(2), _closed(9), RaftIndex(10)), GenerationError, "without its snapshot"),
@@ -280,11 +280,11 @@ def test_an_ended_range_is_not_revived_by_a_replay() -> None:
         (_command(11, _write(6, key=b"zz")), MalformedEntry, "outside the range"),
         (_command(11, DeleteRange(b"a", b"b", Timestamp(5))), ForbiddenOp, "a range deletion at"),
         (_command(11)._replace(ops=None), MalformedEntry, "no op log"),
-        (_snapshot(12), IndexGap, "skipped entries"),
-        (_snapshot(12, generation=2), IndexGap, "skipped entries"),
+        (_snapshot(12), MissingEntries, "skipped entries"),
+        (_snapshot(12, generation=2), MissingEntries, "skipped entries"),
         (_snapshot(10, generation=0), GenerationError, "fell from 1 to 0"),
         (_snapshot(10, generation=2, chunk=1, chunks=2), MalformedEntry, "chunk 0 was expected"),
-        (RangeEnd(_ID, Generation(1), RaftIndex(11)), IndexGap, "ended at index 11"),
+        (RangeEnd(_ID, Generation(1), RaftIndex(11)), MissingEntries, "ended at index 11"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(
@@ -329,8 +329,8 @@ def test_a_snapshot_ends_the_quarantine_and_the_hole_is_remembered() -> None:
     assert state.resolved == Timestamp(40)
     assert [answer_claim(state, _claim(index)) for index in (11, 13, 15, 16)] == [
         HandOff(_claim(11), ZERO_RESOLVED, complete=True),
-        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()),
-        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()),
+        HandOff(_claim(13), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, told_gaps=()),
+        HandOff(_claim(15), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, told_gaps=()),
         None,
     ]
 
@@ -340,7 +340,7 @@ def test_a_range_in_a_hole_tells_how_far_it_came() -> None:
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
     assert answer_claim(state, _claim(11)) == HandOff(_claim(11), ZERO_RESOLVED, complete=True)
     assert answer_claim(state, _claim(12)) == HandOff(
-        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, told_gaps=()
     )
 
 
@@ -350,7 +350,7 @@ def test_a_hand_off_carries_what_was_resolved_at_the_split() -> None:
     apply_entry(state, _snapshot(12, generation=2, closed=20))
     apply_entry(state, _command(13, closed=30, generation=2))
     assert answer_claim(state, _claim(12)) == HandOff(
-        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=()
+        _claim(12), ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, told_gaps=()
     )
 
 
@@ -359,7 +359,7 @@ def test_of_a_forgotten_split_the_range_as_it_is_now_says_nothing() -> None:
     left, right = Span(b"a", b"m"), Span(b"m", b"z")
     state = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
     apply_entry(state, _snapshot(11, generation=2, closed=20)._replace(span=left))
-    state.promises, state.lags = [], {"late": (Gap(left, Timestamp(3)),)}
+    state.promises, state.gaps = [], {"late": (Gap(left, Timestamp(3)),)}
     gone = replace(_claim(11), span=right)
     assert answer_claim(state, gone) == HandOff(gone, ZERO_RESOLVED, complete=True)
     kept = replace(_claim(11), span=_SPAN)
@@ -376,28 +376,28 @@ def test_of_very_many_holes_the_oldest_are_told_as_one_of_which_nothing_is_known
     assert len(state.holes) == 64
     assert answer_claim(state, _claim(15)) == HandOff(_claim(15), ZERO_RESOLVED, complete=False)
     assert answer_claim(state, _claim(705)) == HandOff(
-        _claim(705), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, lags=()
+        _claim(705), ResolvedTimestamp(Timestamp(9)), complete=False, span=_SPAN, told_gaps=()
     )
 
 
 def test_a_hand_off_says_what_feeds_lacked_at_that_index() -> None:
     gap = Gap(_SPAN, Timestamp(3))
     state = _live()
-    state.serves, state.lags = (lambda _: ("late", "other")), {"late": (gap,)}
+    state.serves, state.gaps = (lambda _: ("late", "other")), {"late": (gap,)}
     apply_entry(state, _command(11, closed=20, trigger=Trigger.SPLIT))
     apply_entry(state, _snapshot(11, generation=2, closed=20))
-    state.lags = {}
+    state.gaps = {}
     answer = answer_claim(state, _claim(11))
     assert answer is not None
-    assert answer.lags == (Lag("late", (gap,)), Lag("other", ()))
+    assert answer.told_gaps == (ToldGaps("late", (gap,)), ToldGaps("other", ()))
 
 
 def test_a_range_whose_keys_are_all_claimed_has_ended_though_nothing_says_so() -> None:
     state = _live(_command(11, closed=9))
-    state.lags = {"late": (Gap(_SPAN, Timestamp(3)),)}
+    state.gaps = {"late": (Gap(_SPAN, Timestamp(3)),)}
     claim = replace(_claim(11), span=_SPAN)
-    lags = (Lag("late", (Gap(_SPAN, Timestamp(3)),)),)
-    told = HandOff(claim, ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, lags=lags)
+    gaps = (ToldGaps("late", (Gap(_SPAN, Timestamp(3)),)),)
+    told = HandOff(claim, ResolvedTimestamp(Timestamp(9)), complete=True, span=_SPAN, told_gaps=gaps)
     assert answer_claim(state, claim) == told
     give_up(state, claim)
     assert state.status is RangeStatus.ENDED
@@ -412,13 +412,13 @@ def test_of_two_promises_at_one_index_the_one_counts_that_has_the_keys_which_are
     apply_entry(split, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
     apply_entry(merged, _snapshot(11, generation=2, closed=9, parents=_OTHER)._replace(span=wide))
-    merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
+    merged.gaps = {"late": (Gap(wide, Timestamp(3)),)}
     apply_entry(merged, RangeEnd(_ID, Generation(2), RaftIndex(11)))
     claims = [(split, low), (split, high), (merged, wide), (merged, low)]
     answers = [answer_claim(state, replace(_claim(11), span=span)) for state, span in claims]
     assert [answer and answer.span for answer in answers] == [low, _SPAN, wide, wide]
     assert answers[2] is not None
-    assert answers[2].lags == (Lag("late", (Gap(wide, Timestamp(3)),)),)
+    assert answers[2].told_gaps == (ToldGaps("late", (Gap(wide, Timestamp(3)),)),)
 
 
 @pytest.mark.parametrize("breaks", [False, True], ids=["well", "in a hole behind it"])
@@ -426,13 +426,13 @@ def test_a_range_whose_end_is_lost_speaks_of_the_keys_that_it_has_just_taken_ove
     wide = Span(b"a", b"zz")
     merged = _live(_command(11, closed=9, trigger=Trigger.MERGE))
     apply_entry(merged, _snapshot(11, generation=2, closed=9, parents=_OTHER)._replace(span=wide))
-    merged.lags = {"late": (Gap(wide, Timestamp(3)),)}
+    merged.gaps = {"late": (Gap(wide, Timestamp(3)),)}
     if breaks:
         merged.quarantine_at(Offset(30), "a hole", merged.resolved)
     answer = answer_claim(merged, replace(_claim(11), span=wide))
     assert answer is not None
     assert (answer.complete, answer.resolved.wall) == (True, 9)
-    assert (answer.span, answer.lags) == (wide, (Lag("late", (Gap(wide, Timestamp(3)),)),))
+    assert (answer.span, answer.told_gaps) == (wide, (ToldGaps("late", (Gap(wide, Timestamp(3)),)),))
 
 
 def test_a_range_that_is_over_while_it_waits_for_a_scan_has_no_transactions_any_more() -> None:
@@ -454,13 +454,13 @@ def test_a_range_of_whose_keys_some_are_claimed_goes_on() -> None:
 def test_a_hole_says_what_feeds_lacked_before_it() -> None:
     gap = Gap(_SPAN, Timestamp(3))
     state = _live()
-    state.lags = {"late": (gap,)}
+    state.gaps = {"late": (gap,)}
     state.quarantine_at(Offset(99), "a hole", ResolvedTimestamp(Timestamp(9)))
     answers = [answer_claim(state, _claim(12))]
     apply_entry(state, _snapshot(15, closed=40))
-    state.lags = {}
+    state.gaps = {}
     answers.append(answer_claim(state, _claim(12)))
-    assert [answer and answer.lags for answer in answers] == [(Lag("late", (gap,)),)] * 2
+    assert [answer and answer.told_gaps for answer in answers] == [(ToldGaps("late", (gap,)),)] * 2
 
 
 def test_what_a_range_had_not_seen_when_it_began_it_hands_off_as_a_hole() -> None:
@@ -499,7 +499,11 @@ def test_a_promise_is_forgotten_when_the_range_has_closed_a_day_of_time_since() 
     assert before.span == _SPAN
     assert answer_claim(state, _claim(12)) == HandOff(_claim(12), ZERO_RESOLVED, complete=True)
     assert answer_claim(state, _claim(14)) == HandOff(
-        _claim(14), ResolvedTimestamp(Timestamp(200 * NANOS_PER_SECOND)), complete=True, span=_SPAN, lags=()
+        _claim(14),
+        ResolvedTimestamp(Timestamp(200 * NANOS_PER_SECOND)),
+        complete=True,
+        span=_SPAN,
+        told_gaps=(),
     )
 
 
@@ -517,4 +521,4 @@ def test_promises_that_name_the_same_feeds_have_them_in_memory_once() -> None:
         split = _command(index, closed=20, generation=generation - 1, trigger=Trigger.SPLIT)
         apply_entry(state, split)
         apply_entry(state, _snapshot(index, generation=generation, closed=20))
-    assert len({id(promise.lags) for promise in state.promises}) == 1
+    assert len({id(promise.told_gaps) for promise in state.promises}) == 1

@@ -39,7 +39,7 @@ def _chunk(request: Scan, *rows: KeyValue, end: bytes | None = None) -> ScanChun
 def test_what_is_behind_a_part_is_not_taken_with_it() -> None:
     scan = _scan(_SPAN, 8, _part("b", "f", 5), _part("f", "m", 6))
     inside, behind = KeyValue(b"b", at(7), b"x"), KeyValue(b"f", at(7), b"x")
-    assert scan.take(_chunk(scan.request(1, 1), inside, behind, end=b"m"), 2) == [inside]
+    assert scan.take_chunk(_chunk(scan.request(1, 1), inside, behind, end=b"m"), 2) == [inside]
     assert scan.parts == [_part("f", "m", 6)]
 
 
@@ -48,7 +48,7 @@ def test_the_next_part_is_asked_for_at_once_whichever_request_was_answered() -> 
     first = scan.request(1, 1)
     scan.request(2, 30_000)
     assert not scan.is_due(0)
-    scan.take(_chunk(first), 30_001)
+    scan.take_chunk(_chunk(first), 30_001)
     assert scan.is_due(0)
     assert scan.request(3, 30_001).span == _part("f", "m", 6).span
     assert not scan.is_due(0)
@@ -60,13 +60,13 @@ def test_a_refused_chunk_is_asked_for_when_an_answer_would_be_missed_and_not_at_
     scan = _scan(_SPAN, 8, _part("b", "m", 5))
     request = scan.request(1, 1)
     with pytest.raises(MalformedEntry, match="outside its span"):
-        scan.take(_chunk(request, KeyValue(b"x", at(7), b"x"), end=b"f"), 2)
+        scan.take_chunk(_chunk(request, KeyValue(b"x", at(7), b"x"), end=b"f"), 2)
     behind = _chunk(request)._replace(span=Span(b"f", b"m"))
-    assert scan.take(behind, 3) == []
+    assert scan.take_chunk(behind, 3) == []
     assert not scan.is_due(SCAN_REPEAT_MS)
     assert scan.is_due(1 + SCAN_REPEAT_MS)
     scan.request(2, 1 + SCAN_REPEAT_MS)
-    assert scan.take(behind, 2 + SCAN_REPEAT_MS) == []
+    assert scan.take_chunk(behind, 2 + SCAN_REPEAT_MS) == []
     assert scan.is_due(2 + SCAN_REPEAT_MS)
 
 
@@ -74,17 +74,17 @@ def test_progress_ends_what_a_refused_chunk_began() -> None:
     scan = _scan(_SPAN, 8, _part("b", "m", 5))
     request = scan.request(1, 1)
     with pytest.raises(MalformedEntry, match="comes twice"):
-        scan.take(_chunk(request, *[KeyValue(b"c", at(7), b"x")] * 2, end=b"f"), 2)
+        scan.take_chunk(_chunk(request, *[KeyValue(b"c", at(7), b"x")] * 2, end=b"f"), 2)
     row = KeyValue(b"c", at(7), b"x")
-    assert scan.take(_chunk(request, row, end=b"f")._replace(last=False), 3) == [row]
-    assert scan.take(_chunk(request)._replace(span=Span(b"h", b"m")), 4) == []
+    assert scan.take_chunk(_chunk(request, row, end=b"f")._replace(last=False), 3) == [row]
+    assert scan.take_chunk(_chunk(request)._replace(span=Span(b"h", b"m")), 4) == []
     assert scan.is_due(4)
 
 
 def test_rows_in_another_order_are_taken_in_theirs() -> None:
     scan = _scan(_SPAN, 8, _part("b", "m", 5))
     rows = [KeyValue(b"c", at(7), b"x"), KeyValue(b"b", at(8), b"x"), KeyValue(b"b", at(6), b"x")]
-    assert scan.take(_chunk(scan.request(1, 1), *rows), 2) == rows[::-1]
+    assert scan.take_chunk(_chunk(scan.request(1, 1), *rows), 2) == rows[::-1]
 
 
 def _told(seconds: float) -> list[ScanPart]:
@@ -159,13 +159,13 @@ def test_a_chunk_that_is_taken_in_parts_gives_what_it_gives_at_once(seed: int, m
         whole.request(1, 1), *(row for row in rows if row.key < end and row.timestamp > at(5)), end=end
     )
     parted.request(1, 1)
-    expected = whole.take(chunk, 2)
+    expected = whole.take_chunk(chunk, 2)
     found: list[list[KeyValue]] = []
     while not found or parted.has_more:
         assert not parted.is_due(2), "the rest of the chunk is not asked for"
-        found.append(parted.take(chunk, 2, lambda _, first: first + most))
+        found.append(parted.take_chunk(chunk, 2, lambda _, first: first + most))
     assert [row for part in found for row in part] == expected
     keys = [{row.key for row in part} for part in found]
     assert sum(map(len, keys)) == len(set().union(*keys))
     assert all(len(part) >= min(most, 1) for part in found[:-1])
-    assert (parted.parts, parted.lacking, parted.done) == (whole.parts, whole.lacking, whole.done)
+    assert (parted.parts, parted.ask_now, parted.done) == (whole.parts, whole.ask_now, whole.done)

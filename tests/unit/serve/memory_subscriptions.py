@@ -177,7 +177,7 @@ class _Reader:
         while self._at < len(self._records):
             place, record = self._records[self._at]
             self._at += 1
-            self._gate.take(place, record)
+            self._gate.add_record(place, record)
             opening = self._gate.open()
             batch = None if opening is None else self._subscription.advance(opening, self._gate.offsets())
             if batch is not None:

@@ -43,7 +43,7 @@ def batches_of(
     gate = RowGate(DECODERS, HISTORY.partitions, GateStart(ZERO))
     batches: list[SubscriptionBatch] = []
     for place, record in HISTORY.records:
-        gate.take(place, record)
+        gate.add_record(place, record)
         while (opening := gate.open()) is not None:
             batch = subscription.advance(opening, gate.offsets())
             if batch is not None:
@@ -101,7 +101,7 @@ def test_a_chunk_of_a_snapshot_makes_room_for_the_next(text: str) -> None:
     gate = RowGate(DECODERS, HISTORY.partitions, GateStart(ZERO, parts_up_to=Timestamp(1)), spill=spill)
     rows = 0
     for place, record in HISTORY.records:
-        gate.take(place, record)
+        gate.add_record(place, record)
         while (opening := gate.open()) is not None:
             batch = subscription.advance(opening, gate.offsets())
             while batch is not None:

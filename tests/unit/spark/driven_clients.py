@@ -105,7 +105,7 @@ class DrivenClients:
             self.changes += 1
         return self.is_there
 
-    def take(self, row: OutputRecord, cluster: str) -> None:
+    def keep(self, row: OutputRecord, cluster: str) -> None:
         """A cluster has the row."""
         if cluster == STORED:
             self._see(row)
@@ -194,7 +194,7 @@ class Client:
             else:
                 self._queue.popleft()
                 if not is_lost:
-                    self._clients.take(row, cluster)
+                    self._clients.keep(row, cluster)
         while self._reports:
             self._reports.popleft()()
         if self._fatal is not None and not self._fatal_is_told:

@@ -420,10 +420,10 @@ class _Feeds:
 
     def clusters(self) -> dict[str, str]:
         """See ``Feeds``: as they are stored."""
-        others = {feed.feed_id: OWN for feed in self._bystanders}
+        others: dict[str, str] = {feed.feed_id: OWN for feed in self._bystanders}
         return others | {judge: OWN if judge in ("home", "taken") else STORED for judge in self._judges}
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         """See ``Feeds``."""
         for answer in answers:
             match answer.kind:
@@ -451,7 +451,7 @@ class _Feeds:
         if BYSTANDER.encode() in exchange:
             raise BrokenPromise(f"it names feeds that watch none of its keys: {exchange.hex()}")
         message = decode_exchange(exchange)
-        self._run.hand_offs += isinstance(message, HandOff) and bool(message.lags)
+        self._run.hand_offs += isinstance(message, HandOff) and bool(message.told_gaps)
 
     def _require_kept(self, incident: Mapping[str, Any]) -> None:
         """Require that no range that waits is thrown away while its source writes it."""

@@ -187,7 +187,7 @@ class _JointRun:
         count = len(self._history.records) - until
         records = list(reread(self._history, position, self._offsets))
         for place, record in records[: len(records) - count]:
-            self._gate.take(place, record)
+            self._gate.add_record(place, record)
             self._open()  # one step at a time: a crash may come before the next one
         while not count and self._open():
             pass

@@ -25,8 +25,8 @@ def snapshot(statement: str, key_rows: MemoryKeyRows, *, tells_before: bool) -> 
     """The first batch of a statement."""
     gate = RowGate(DECODERS, [PLACE])
     for offset, commit in enumerate(COMMITS):
-        gate.take(PLACE, FeedRecord(offset, *record_bytes(commit)))
-    gate.take(PLACE, marker_record(len(COMMITS), Timestamp(9)))
+        gate.add_record(PLACE, FeedRecord(offset, *record_bytes(commit)))
+    gate.add_record(PLACE, marker_record(len(COMMITS), Timestamp(9)))
     opening = gate.open()
     assert opening is not None
     source = SubscriptionSource("feed", tells_before, key_rows)

@@ -61,11 +61,11 @@ class Run:
         self.tables: list[list[RowValues]] = []
         gate = RowGate(DECODERS, history.partitions)
         for place, record in history.records:
-            gate.take(place, record)
+            gate.add_record(place, record)
             opening = gate.open()
             if opening is None:
                 continue
-            changes = self.follower.take(opening, gate.offsets())
+            changes = self.follower.follow(opening, gate.offsets())
             if changes is not None:
                 self.changes.append(changes)
                 self.tables.append(list(self.rows._rows.values()))
@@ -77,7 +77,7 @@ def subscribed(history: TopicHistory, text: str, as_of: Timestamp) -> list[Subsc
     gate = RowGate(DECODERS, history.partitions)
     found = []
     for place, record in history.records:
-        gate.take(place, record)
+        gate.add_record(place, record)
         opening = gate.open()
         batch = None if opening is None else subscription.advance(opening, gate.offsets())
         found += [] if batch is None else [batch]

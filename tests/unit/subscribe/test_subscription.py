@@ -29,10 +29,10 @@ def batches(subscription: Subscription, commits: list[Commit], marks: list[int])
     """The batches of rows, and of markers after each of which the gate is opened."""
     gate = RowGate(DECODERS, [PLACE])
     for offset, commit in enumerate(commits):
-        gate.take(PLACE, FeedRecord(offset, *record_bytes(commit)))
+        gate.add_record(PLACE, FeedRecord(offset, *record_bytes(commit)))
     found = []
     for offset, wall in enumerate(marks, len(commits)):
-        gate.take(PLACE, marker_record(offset, Timestamp(wall)))
+        gate.add_record(PLACE, marker_record(offset, Timestamp(wall)))
         opening = gate.open()
         if opening is not None:
             batch = subscription.advance(opening, gate.offsets())
@@ -64,8 +64,8 @@ def test_json_that_is_too_deep_to_be_compared_is_an_unreadable_row(statement: st
     gate = RowGate(DECODERS, [PLACE])
     for offset, key in enumerate((1, 2)):
         value = f'{{"after": {{"id": 1, "balance": 1, "note": {deep}}}, "updated": "5.0000000000"}}'
-        gate.take(PLACE, FeedRecord(offset, b"[%d]" % key, value.encode()))
-    gate.take(PLACE, marker_record(2, Timestamp(9)))
+        gate.add_record(PLACE, FeedRecord(offset, b"[%d]" % key, value.encode()))
+    gate.add_record(PLACE, marker_record(2, Timestamp(9)))
     opening = gate.open()
     assert opening is not None
     subscription = Subscription(plan_of(statement), Timestamp(3), TELLS)
@@ -85,10 +85,10 @@ def test_an_error_comes_again_with_every_call() -> None:
 
 def test_a_damaged_row_ends_the_subscription_for_good() -> None:
     gate = RowGate(DECODERS, [PLACE])
-    gate.take(PLACE, FeedRecord(0, b"[1]", b'{"after": {, "updated": "7.0000000000"}'))
-    gate.take(PLACE, marker_record(1, Timestamp(9)))
+    gate.add_record(PLACE, FeedRecord(0, b"[1]", b'{"after": {, "updated": "7.0000000000"}'))
+    gate.add_record(PLACE, marker_record(1, Timestamp(9)))
     damaged = gate.open()
-    gate.take(PLACE, marker_record(2, Timestamp(20)))
+    gate.add_record(PLACE, marker_record(2, Timestamp(20)))
     later = gate.open()
     subscription = Subscription(plan_of("SUBSCRIBE accounts"), Timestamp(6), TELLS)
     for opening in (damaged, later):
@@ -108,8 +108,8 @@ def test_values_that_fit_together_like_others_are_refused(between: bytes, joins:
     )
     gate = RowGate(DECODERS, [PLACE])
     for offset, value in enumerate(values):
-        gate.take(PLACE, FeedRecord(offset, b"[%d]" % offset, value))
-    gate.take(PLACE, marker_record(3, Timestamp(10)))
+        gate.add_record(PLACE, FeedRecord(offset, b"[%d]" % offset, value))
+    gate.add_record(PLACE, marker_record(3, Timestamp(10)))
     opening = gate.open()
     assert opening is not None
     assert len(opening.rows) == 3
@@ -130,8 +130,8 @@ def test_a_number_and_a_truth_value_are_two_rows() -> None:
 def test_another_schema_ends_the_subscription() -> None:
     value = b'{"after": {"id": 1, "balance": 2}, "updated": "5.0000000000"}'
     gate = RowGate(DECODERS, [PLACE])
-    gate.take(PLACE, FeedRecord(0, b"[1]", value))
-    gate.take(PLACE, marker_record(1, Timestamp(9)))
+    gate.add_record(PLACE, FeedRecord(0, b"[1]", value))
+    gate.add_record(PLACE, marker_record(1, Timestamp(9)))
     opening = gate.open()
     assert opening is not None
     with pytest.raises(SchemaMismatch, match="missing columns: note"):

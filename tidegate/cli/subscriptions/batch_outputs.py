@@ -37,8 +37,8 @@ class BatchOutput(Protocol):
     def shown(self) -> AbstractContextManager[object]:
         """Return a context manager. It is entered as long as batches may come."""
 
-    def take(self, batch: DeliveredBatch) -> None:
-        """Take a batch. Raises ``InputError`` where it cannot be delivered: then it counts as not taken."""
+    def deliver(self, batch: DeliveredBatch) -> None:
+        """Deliver a batch. Raises ``InputError`` where that fails: then it counts as not delivered."""
 
     def idle(self) -> None:
         """Show that no batch has come for a moment."""
@@ -55,7 +55,7 @@ class JsonOutput:
         """See ``BatchOutput``."""
         return nullcontext()
 
-    def take(self, batch: DeliveredBatch) -> None:
+    def deliver(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``."""
         self._print(batch.rows)
 
@@ -79,7 +79,7 @@ class CsvOutput:
         """See ``BatchOutput``."""
         return nullcontext()
 
-    def take(self, batch: DeliveredBatch) -> None:
+    def deliver(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``."""
         self._print(batch.rows)
 
@@ -120,7 +120,7 @@ class TableOutput:
             finally:
                 self.idle()
 
-    def take(self, batch: DeliveredBatch) -> None:
+    def deliver(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``. A new snapshot behind lost history begins with no rows; behind changes that
         were skipped, rows may go that never came."""
         if batch.loss is not None:
@@ -173,7 +173,7 @@ class CommandOutput:
         """See ``BatchOutput``."""
         return nullcontext()
 
-    def take(self, batch: DeliveredBatch) -> None:
+    def deliver(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``."""
         if not batch.rows:
             return

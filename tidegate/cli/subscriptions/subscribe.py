@@ -143,7 +143,7 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                     continue
                 if batch.loss is not None:
                     echo(str(batch.loss), err=True)
-                output.take(batch)
+                output.deliver(batch)
                 subscription.settle(batch)
                 if not batch.is_partial:  # until the last chunk, the token before holds
                     token = str(batch.token or "")

@@ -58,7 +58,7 @@ class _Merge:
         while True:
             place = self._next()
             if place is not None:
-                yield self._take(place)
+                yield self._pop(place)
             elif not self._held:
                 return
             else:
@@ -79,7 +79,7 @@ class _Merge:
     def _time_of(self, place: TopicPartition) -> int:
         return max(self._times[place], self._held[place][0].timestamp_ms)
 
-    def _take(self, place: TopicPartition) -> TopicRecord:
+    def _pop(self, place: TopicPartition) -> TopicRecord:
         self._times[place] = self._time_of(place)
         record = self._held[place].popleft()
         if place in self._paused and not self._held[place]:

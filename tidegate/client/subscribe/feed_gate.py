@@ -198,16 +198,16 @@ class FeedGate:
         self._reader.pause(self._pauses.now())
         polled = self._reader.poll(timeout_s)
         with collector_slowed():
-            self._take(polled)
+            self._pass_to_gate(polled)
 
-    def _take(self, polled: Sequence[PartitionRecords]) -> None:
+    def _pass_to_gate(self, polled: Sequence[PartitionRecords]) -> None:
         for place, records in polled:
             side = self._sides.get(place.topic)
             if side is None:
-                self._gate.take_all(place, records)
+                self._gate.add_records(place, records)
                 continue
             for at in range(len(records.offsets)):
-                side.take(place, records.record(at))
+                side.add_record(place, records.record(at))
         for place, side in self._side_of.items():
             side.reach(place, self._reader.positions[place])
 

@@ -277,7 +277,7 @@ class _TopicCheck:
         if not self._asked and time.monotonic() >= self._ask_at:
             self.ask()
         for name in [name for name, answer in self._asked.items() if answer.done()]:
-            self._take(name, self._asked.pop(name))
+            self._check_answer(name, self._asked.pop(name))
 
     def same(self, timeout_s: float) -> bool:
         """Wait for the answers to the last ``ask``; returns whether they have come. Raises as ``check``."""
@@ -294,7 +294,7 @@ class _TopicCheck:
             else:  # Kafka is away: it is asked again
                 time.sleep(min(left, _AGAIN_S))
 
-    def _take(self, name: str, answer: Future[Any]) -> None:
+    def _check_answer(self, name: str, answer: Future[Any]) -> None:
         try:
             found = str(answer.result().topic_id)
         except KafkaException as error:

@@ -98,7 +98,7 @@ class SpillFiles:
         self._places[ticket] = place
         return ticket
 
-    def take(self, ticket: int) -> bytes:
+    def pop(self, ticket: int) -> bytes:
         """See ``BlockStore``."""
         place = self._places.pop(ticket)
         content = self._content(place)

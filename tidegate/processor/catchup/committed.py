@@ -86,14 +86,14 @@ class CommittedVersions:
         else:
             deliveries.append(Delivery([*versions], scanned_at, held))
 
-    def take_out(self, lagging: Iterable[FeedId]) -> Committed:
+    def take_out(self, with_gaps: Iterable[FeedId]) -> Committed:
         """Return the versions since the last call: the shared ones, and the deliveries of parted feeds.
 
-        Only the ``lagging`` feeds, which still miss versions, stay parted.
+        Only the feeds ``with_gaps``, which still miss versions, stay parted.
         """
         taken = Committed(self.shared, self.parted, self.rows)
         self.shared, self.rows = [], []
-        self.parted = {feed_id: [] for feed_id in lagging}
+        self.parted = {feed_id: [] for feed_id in with_gaps}
         return taken
 
 

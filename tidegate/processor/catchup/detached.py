@@ -30,13 +30,13 @@ class Detached(enum.Enum):
 class DetachedFeeds:
     """The detached feeds of one log partition, and the mode of each.
 
-    ``table`` has the partition's ranges. The gaps of a detached feed go to ``lagging``.
+    ``table`` has the partition's ranges. The gaps of a detached feed go to ``gaps``.
     """
 
-    def __init__(self, table: RangeTable, lagging: FeedGaps) -> None:
+    def __init__(self, table: RangeTable, gaps: FeedGaps) -> None:
         self._ranges = table.states
         self._touch = table.touch
-        self._lagging = lagging
+        self._gaps = gaps
         self._detached: dict[FeedId, Detached] = {}
 
     def mode(self, feed_id: FeedId) -> Detached | None:
@@ -55,14 +55,14 @@ class DetachedFeeds:
         before the steps that are not committed, it waits for a scan instead (``STALLED``).
         """
         then = certain.then
-        whole = feed.id not in self._lagging.feeds and not any(
-            feed.id in earlier.lags for earlier in then.values()
+        whole = feed.id not in self._gaps.feeds and not any(
+            feed.id in earlier.gaps for earlier in then.values()
         )
         self._detached[feed.id] = Detached.SPOOLING if whole else Detached.STALLED
         for state in [self._ranges[range_id] for range_id in then]:
             if keys_of(state) and not is_gone(state) and not then[state.range_id].ended:
                 gaps = [*certain.gaps(state, state.span), *_lost_of_keys_to_come(feed, state)]
-                self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
+                self._gaps.set(self._touch(state.range_id), feed.id, joined(gaps))
             self._tell_heirs(state, certain, then[state.range_id])
 
     def _tell_heirs(self, state: RangeState, certain: Certainty, then: Earlier) -> None:
@@ -73,11 +73,13 @@ class DetachedFeeds:
         promises = [
             promise
             if promise in then.promises
-            else promise._replace(lags=certain.amended(state, promise.span, promise.lags))
+            else promise._replace(told_gaps=certain.amended(state, promise.span, promise.told_gaps))
             for promise in state.promises
         ]
         holes = [
-            hole if hole in then.holes else hole._replace(lags=certain.amended(state, hole.span, hole.lags))
+            hole
+            if hole in then.holes
+            else hole._replace(told_gaps=certain.amended(state, hole.span, hole.told_gaps))
             for hole in state.holes
         ]
         hand_offs = {
@@ -97,7 +99,7 @@ class DetachedFeeds:
         if parent is None or certain.was_told(hand_off):
             return hand_off
         span = hand_off.span or hand_off.claim.span
-        return hand_off._replace(lags=certain.amended(parent, span, hand_off.lags))
+        return hand_off._replace(told_gaps=certain.amended(parent, span, hand_off.told_gaps))
 
     def is_spooling(self, feed_id: FeedId) -> bool:
         """Whether the feed is detached and all its rows still come out, so that it may be attached."""
@@ -112,8 +114,8 @@ class DetachedFeeds:
         """Make a spooling feed live again, and close its gaps (K4): its sink has acknowledged every row."""
         del self._detached[feed_id]
         for state in list(self._ranges.values()):
-            if feed_id in state.lags:
-                self._lagging.set(self._touch(state.range_id), feed_id, ())
+            if feed_id in state.gaps:
+                self._gaps.set(self._touch(state.range_id), feed_id, ())
 
     def resume(self, feed_id: FeedId) -> None:
         """Let a detached feed catch up from its gaps (K6): its sink takes rows again."""
@@ -134,9 +136,9 @@ def lost_above(
     """
     if feed.scans_only:
         return
-    lacking = [gap.span for gap in gaps]
+    missing = [gap.span for gap in gaps]
     for span in spans:
-        for rest in remainder(span, lacking):
+        for rest in remainder(span, missing):
             for part in watched_parts(rest, feed.spans):
                 yield Gap(part, max(certain, feed.start))
 
@@ -146,7 +148,7 @@ def _lost_of_keys_to_come(feed: PartitionFeed, state: RangeState) -> Iterator[Ga
 
     These are the gaps that it had there before, and gaps for everything that the range's scan has brought.
     """
-    lacking = [gap for part in keys_to_come(state) for gap in clipped(state.lags.get(feed.id, ()), part)]
-    yield from lacking
+    gaps = [gap for part in keys_to_come(state) for gap in clipped(state.gaps.get(feed.id, ()), part)]
+    yield from gaps
     if state.scan is not None:
-        yield from lost_above(feed, keys_scanned(state), lacking, state.scan.since)
+        yield from lost_above(feed, keys_scanned(state), gaps, state.scan.since)

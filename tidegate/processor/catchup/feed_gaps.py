@@ -42,17 +42,17 @@ class FeedGaps:
         self._table = table
         self.is_behind = is_behind
         self._committed = committed
-        self._lagging: dict[FeedId, FeedWithGaps] = {}
+        self._with_gaps: dict[FeedId, FeedWithGaps] = {}
         self._caught_up = False
 
     @property
     def feeds(self) -> Mapping[FeedId, FeedWithGaps]:
         """The feeds that have a gap in any range. No checkpoint of the partition may name them."""
-        return self._lagging
+        return self._with_gaps
 
     def comes_last(self, feed_id: FeedId) -> None:
         """Move the feed behind all others, so that they have their turns first."""
-        self._lagging[feed_id] = self._lagging.pop(feed_id)
+        self._with_gaps[feed_id] = self._with_gaps.pop(feed_id)
 
     def has_nothing_above(self, state: RangeState, timestamp: Timestamp) -> bool:
         """Whether a range surely has no version above ``timestamp``.
@@ -65,14 +65,14 @@ class FeedGaps:
     def set(self, state: RangeState, feed_id: FeedId, gaps: Gaps) -> None:
         """Set the gaps that a feed has in a range. An empty tuple closes them all."""
         if gaps:
-            state.lags[feed_id] = gaps
+            state.gaps[feed_id] = gaps
             if state.heard_ms is None:
                 state.heard_ms = self._table.clock.elapsed_ms
         else:
-            state.lags.pop(feed_id, None)
+            state.gaps.pop(feed_id, None)
         feed = self._feeds.get(feed_id)
         if feed is not None and feed.status is FeedStatus.ACTIVE:
-            self._note(feed, state, {} if self._is_over(state) else state.lags)
+            self._note(feed, state, {} if self._is_over(state) else state.gaps)
 
     def restore(self) -> None:
         """Index the gaps of restored ranges."""
@@ -85,36 +85,36 @@ class FeedGaps:
         Returns whether any feed has closed its last gap in the partition since the last call (C6).
         """
         for state in touched:
-            if state.lags or self._lagging:
+            if state.gaps or self._with_gaps:
                 self._index(state)
         caught_up, self._caught_up = self._caught_up, False
         return caught_up
 
     def forget_but(self, active: Container[FeedId]) -> None:
         """Drop the gaps of all feeds that are not ``active`` any more."""
-        for feed_id in [feed_id for feed_id in self._lagging if feed_id not in active]:
-            del self._lagging[feed_id]
+        for feed_id in [feed_id for feed_id in self._with_gaps if feed_id not in active]:
+            del self._with_gaps[feed_id]
         for state in list(self._table):
-            for name in [name for name in state.lags if name not in active]:
-                del self._table.touch(state.range_id).lags[name]
+            for name in [name for name in state.gaps if name not in active]:
+                del self._table.touch(state.range_id).gaps[name]
 
     def _index(self, state: RangeState) -> None:
         """Index the range with the feeds that have gaps in it, and with no other feed."""
-        lags = {} if self._is_over(state) else state.lags
+        gaps = {} if self._is_over(state) else state.gaps
         for feed in self._feeds.active:
-            self._note(feed, state, lags)
+            self._note(feed, state, gaps)
 
-    def _note(self, feed: PartitionFeed, state: RangeState, lags: Mapping[str, Gaps]) -> None:
-        """Index the range with the feed if ``lags`` has gaps of the feed; otherwise take it out there."""
-        if feed.id in lags:
-            if feed.id not in self._lagging:
-                self._lagging[feed.id] = FeedWithGaps(feed)
+    def _note(self, feed: PartitionFeed, state: RangeState, gaps: Mapping[str, Gaps]) -> None:
+        """Index the range with the feed if ``gaps`` has gaps of the feed; otherwise take it out there."""
+        if feed.id in gaps:
+            if feed.id not in self._with_gaps:
+                self._with_gaps[feed.id] = FeedWithGaps(feed)
                 self._committed.part(feed.id)
-            self._lagging[feed.id].ranges.setdefault(state.range_id)
-        elif (lagging := self._lagging.get(feed.id)) is not None and state.range_id in lagging.ranges:
-            lagging.ranges.pop(state.range_id, None)
-            if not lagging.ranges:
-                del self._lagging[feed.id]
+            self._with_gaps[feed.id].ranges.setdefault(state.range_id)
+        elif (found := self._with_gaps.get(feed.id)) is not None and state.range_id in found.ranges:
+            found.ranges.pop(state.range_id, None)
+            if not found.ranges:
+                del self._with_gaps[feed.id]
                 self._caught_up = True
 
     def _is_over(self, state: RangeState) -> bool:

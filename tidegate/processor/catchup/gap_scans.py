@@ -80,7 +80,7 @@ class StandingScan(NamedTuple):
     waits_ms: int
 
 
-class FeedLag(NamedTuple):
+class FeedGapStatus(NamedTuple):
     """The status of a feed that has gaps in ``ranges`` ranges of a partition.
 
     ``complete_to`` is the lowest one of its gaps there, ``None`` while any of them waits for the initial
@@ -103,13 +103,13 @@ class FeedLag(NamedTuple):
 class GapScans:
     """The catch-up scans of one log partition, one in a range at most.
 
-    They are for the feeds that are in ``lagging`` and not in ``detached``, in the ranges of ``table``. The
+    They are for the feeds that are in ``gaps`` and not in ``detached``, in the ranges of ``table``. The
     versions that they bring go to ``committed``.
     """
 
     def __init__(
         self,
-        lagging: FeedGaps,
+        gaps: FeedGaps,
         detached: DetachedFeeds,
         table: RangeTable,
         committed: CommittedVersions,
@@ -117,7 +117,7 @@ class GapScans:
         limits: CatchUpLimits,
         reckoning: RowReckoning | None = None,
     ) -> None:
-        self._lagging = lagging
+        self._gaps = gaps
         self._detached = detached
         self._ranges = table.states
         self._touch = table.touch
@@ -135,11 +135,11 @@ class GapScans:
 
     # ---- versions ----
 
-    def take(self, state: RangeState, versions: Sequence[Version]) -> None:
+    def give_or_hold(self, state: RangeState, versions: Sequence[Version]) -> None:
         """Give versions that a range has committed to the parted feeds, or hold them for their scans (C3)."""
         scan = self._valid_scan(state)
         for feed_id in self._committed.parted:
-            gaps, mode = state.lags.get(feed_id), self._detached.mode(feed_id)
+            gaps, mode = state.gaps.get(feed_id), self._detached.mode(feed_id)
             if mode is Detached.STALLED:
                 continue
             if not gaps or mode is Detached.SPOOLING:
@@ -180,7 +180,7 @@ class GapScans:
         if row_bytes is not None and self._reckoning is not None:
             fitting = partial(self._reckoning.fitting, row_bytes, scan.feed)
         begun = scan.scan.next_key
-        rows = scan.scan.take(chunk, self._clock.elapsed_ms, fitting)
+        rows = scan.scan.take_chunk(chunk, self._clock.elapsed_ms, fitting)
         covered = Span(begun, scan.scan.next_key)
         if covered.start == covered.end or self._note_if_overtaken(scan.feed, state, scan.gap):
             return False
@@ -196,10 +196,10 @@ class GapScans:
         return scan.scan.has_more
 
     def _close(self, state: RangeState, scan: CatchUpScan, covered: Span) -> None:
-        gaps = [*outside(state.lags.get(scan.feed.id, ()), covered)]
+        gaps = [*outside(state.gaps.get(scan.feed.id, ()), covered)]
         if not scan.holding and not scan.feed.scans_only:
             gaps.append(Gap(covered, scan.scan.upto))
-        self._lagging.set(state, scan.feed.id, joined(gaps))
+        self._gaps.set(state, scan.feed.id, joined(gaps))
 
     def _bound_held(self) -> None:
         """Keep the held versions within their bound: the scan that holds most holds no more (C5)."""
@@ -246,21 +246,21 @@ class GapScans:
     def _begin_one(self) -> bool:
         """Begin a scan of the feed whose turn it is. Returns whether any feed had a range to scan."""
         lost = {item.feed_id for item in self._overtaken}
-        for feed_id, lagging in [*self._lagging.feeds.items()]:
-            if feed_id in lost or not self._is_catching_up(lagging.feed):
+        for feed_id, with_gaps in [*self._gaps.feeds.items()]:
+            if feed_id in lost or not self._is_catching_up(with_gaps.feed):
                 continue
-            range_id = self._next_of(lagging)
+            range_id = self._next_of(with_gaps)
             if range_id is not None:
-                self._lagging.comes_last(feed_id)
-                self._begin(lagging.feed, self._ranges[range_id])
+                self._gaps.comes_last(feed_id)
+                self._begin(with_gaps.feed, self._ranges[range_id])
                 return True
         return False
 
-    def _next_of(self, lagging: FeedWithGaps) -> RangeId | None:
+    def _next_of(self, with_gaps: FeedWithGaps) -> RangeId | None:
         """Return one of the feed's next few ranges that can be scanned. Ranges looked at move to the end."""
-        for range_id in [*islice(lagging.ranges, _LOOKED_AT)]:
-            del lagging.ranges[range_id]
-            lagging.ranges[range_id] = None
+        for range_id in [*islice(with_gaps.ranges, _LOOKED_AT)]:
+            del with_gaps.ranges[range_id]
+            with_gaps.ranges[range_id] = None
             if self._can_scan(range_id):
                 return range_id
             self._passed_by.add(range_id)
@@ -268,24 +268,24 @@ class GapScans:
 
     def _can_scan(self, range_id: RangeId) -> bool:
         state = self._ranges[range_id]
-        return state.checkpointable and range_id not in self._scans and not self._lagging.is_behind(range_id)
+        return state.checkpointable and range_id not in self._scans and not self._gaps.is_behind(range_id)
 
     def _begin(self, feed: PartitionFeed, state: RangeState) -> None:
-        gap = min(state.lags[feed.id], key=_completeness)
+        gap = min(state.gaps[feed.id], key=_completeness)
         if gap.complete_to is not None and gap.complete_to >= state.high:
-            gaps = (other for other in state.lags[feed.id] if other is not gap)
-            self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))  # no version is above it
+            gaps = (other for other in state.gaps[feed.id] if other is not gap)
+            self._gaps.set(self._touch(state.range_id), feed.id, joined(gaps))  # no version is above it
             return
         if not self._note_if_overtaken(feed, state, gap):
             self._scans[state.range_id] = CatchUpScan(feed, state, gap, self._clock.elapsed_ms)
 
     def _look_for_removed(self, touched: Iterable[RangeState]) -> None:
-        for state in touched if self._lagging.feeds else ():
-            for feed_id, lagging in self._lagging.feeds.items():
+        for state in touched if self._gaps.feeds else ():
+            for feed_id, with_gaps in self._gaps.feeds.items():
                 if self._detached.is_spooling(feed_id):
                     continue  # it still has its rows, in the spool or in the producer
-                for gap in state.lags.get(feed_id, ()):
-                    if self._note_if_overtaken(lagging.feed, state, gap):
+                for gap in state.gaps.get(feed_id, ()):
+                    if self._note_if_overtaken(with_gaps.feed, state, gap):
                         break
 
     def _note_if_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
@@ -301,7 +301,7 @@ class GapScans:
 
     def _is_empty(self, gap: Gap, state: RangeState) -> bool:
         """Whether the range has no version that belongs into the gap."""
-        return gap.complete_to is not None and self._lagging.has_nothing_above(state, gap.complete_to)
+        return gap.complete_to is not None and self._gaps.has_nothing_above(state, gap.complete_to)
 
     def _leave_silent(self, offset: Offset) -> None:
         """Quarantine the ranges that feeds wait for, if nothing of them is read (C7).
@@ -324,7 +324,7 @@ class GapScans:
 
     def _is_waited_for(self, state: RangeState) -> bool:
         """Whether the range does not answer its scan, or cannot be scanned before its next Snapshot."""
-        if state.status is not RangeStatus.LIVE or self._lagging.is_behind(state.range_id):
+        if state.status is not RangeStatus.LIVE or self._gaps.is_behind(state.range_id):
             return False
         scan = self._scans.get(state.range_id)
         if scan is None:
@@ -354,8 +354,8 @@ class GapScans:
 
     def _is_catching_up(self, feed: PartitionFeed) -> bool:
         """Whether the feed has gaps, and is not detached."""
-        lagging = self._lagging.feeds.get(feed.id)
-        return lagging is not None and lagging.feed is feed and self._detached.mode(feed.id) is None
+        with_gaps = self._gaps.feeds.get(feed.id)
+        return with_gaps is not None and with_gaps.feed is feed and self._detached.mode(feed.id) is None
 
     def give_up(self, feed_id: FeedId) -> None:
         """Give up the feed's scans, so that their answers are passed over: its gaps have changed."""
@@ -364,24 +364,24 @@ class GapScans:
 
     # ---- what an operator sees ----
 
-    def status(self) -> tuple[FeedLag, ...]:
+    def status(self) -> tuple[FeedGapStatus, ...]:
         """Return the status of each feed that has gaps, in the order of feed ids."""
-        return tuple(self._status(lagging) for _, lagging in sorted(self._lagging.feeds.items()))
+        return tuple(self._status(with_gaps) for _, with_gaps in sorted(self._gaps.feeds.items()))
 
-    def _status(self, lagging: FeedWithGaps) -> FeedLag:
-        feed = lagging.feed
+    def _status(self, with_gaps: FeedWithGaps) -> FeedGapStatus:
+        feed = with_gaps.feed
         gaps = [
             (gap.complete_to, state)
-            for state in map(self._ranges.__getitem__, lagging.ranges)
-            for gap in state.lags[feed.id]
+            for state in map(self._ranges.__getitem__, with_gaps.ranges)
+            for gap in state.gaps[feed.id]
         ]
         lowest, state = min(gaps, key=lambda item: (item[0] or ZERO, item[1].range_id))
         scans = [scan for scan in self._scans.values() if scan.feed.id == feed.id]
         told = ((done or feed.start, at.gc_threshold) for done, at in gaps if at.gc_threshold > ZERO)
         reserve = min((has.wall - threshold.wall for has, threshold in told), default=None)
-        return FeedLag(
+        return FeedGapStatus(
             feed.id,
-            len(lagging.ranges),
+            len(with_gaps.ranges),
             lowest,
             state.range_id,
             len(scans),

@@ -25,19 +25,19 @@ from tidegate.spans import Span
 
 
 class MissingVersions:
-    """Works out the gaps that feeds get in the ranges of ``table``, and puts them into ``lagging``.
+    """Works out the gaps that feeds get in the ranges of ``table``, and puts them into ``gaps``.
 
     ``detached`` has the feeds whose rows may be lost: they get gaps where other feeds get none.
     """
 
     def __init__(
-        self, feeds: PartitionFeeds, table: RangeTable, lagging: FeedGaps, detached: DetachedFeeds
+        self, feeds: PartitionFeeds, table: RangeTable, gaps: FeedGaps, detached: DetachedFeeds
     ) -> None:
         self._feeds = feeds
         self._table = table
         self._ranges = table.states
         self._touch = table.touch
-        self._lagging = lagging
+        self._gaps = gaps
         self._detached = detached
 
     def begin(self, feed: PartitionFeed) -> None:
@@ -47,7 +47,7 @@ class MissingVersions:
                 continue
             gaps = self._unseen(feed, state, keys_of(state))
             if gaps:
-                self._lagging.set(self._touch(state.range_id), feed.id, joined(gaps))
+                self._gaps.set(self._touch(state.range_id), feed.id, joined(gaps))
 
     def inherit(self, state: RangeState, before: Iterable[Span], hand_offs: Iterable[HandOff]) -> None:
         """Give feeds the gaps in keys that came to a range with the snapshot that it has taken.
@@ -63,7 +63,7 @@ class MissingVersions:
         for feed in self._may_miss(state, told):
             gaps = self._with_inherited(feed, state, new, told)
             gaps += self._lost_if_detached(feed, gaps, new, certain)
-            self._lagging.set(state, feed.id, joined(clipped(gaps, state.span)))
+            self._gaps.set(state, feed.id, joined(clipped(gaps, state.span)))
 
     def foresee(self, state: RangeState, scan: RangeScan) -> None:
         """Give feeds the gaps in keys that a range is going to scan to heal.
@@ -75,7 +75,7 @@ class MissingVersions:
         for feed in self._may_miss(state, told):
             gaps = self._with_inherited(feed, state, new, told)
             gaps += self._lost_if_detached(feed, gaps, new, scan.since)
-            self._lagging.set(state, feed.id, joined(gaps))
+            self._gaps.set(state, feed.id, joined(gaps))
 
     def _may_miss(self, state: RangeState, hand_offs: Sequence[HandOff]) -> Sequence[PartitionFeed]:
         """Return the active feeds that may miss versions of keys that come to a range.
@@ -85,12 +85,14 @@ class MissingVersions:
         """
         if any(map(_is_forgotten, hand_offs)):
             return self._feeds.active
-        told = {lag.feed for hand_off in hand_offs for lag in hand_off.lags or ()}
-        known = {*state.lags, *self._lagging.feeds, *self._detached.feeds}
+        told = {each.feed for hand_off in hand_offs for each in hand_off.told_gaps or ()}
+        known = {*state.gaps, *self._gaps.feeds, *self._detached.feeds}
         if not told and not known:
-            return self._feeds.able_to_lag
+            return self._feeds.able_to_miss_versions
         return [
-            feed for feed in self._feeds.active if feed.id in known or feed.told_as in told or feed.can_lag
+            feed
+            for feed in self._feeds.active
+            if feed.id in known or feed.told_as in told or feed.can_miss_versions
         ]
 
     def _lost_if_detached(
@@ -107,16 +109,16 @@ class MissingVersions:
         A spooling feed has to wait for a scan if it misses versions of these keys that the ranges of this
         partition did not give: such versions were never spooled.
         """
-        gaps = state.lags.get(feed.id, ())
-        lacking = [gap.span for gap in gaps]
-        parts = [part for span in new for part in remainder(span, lacking)]
+        gaps = state.gaps.get(feed.id, ())
+        missing = [gap.span for gap in gaps]
+        parts = [part for span in new for part in remainder(span, missing)]
         inherited = [gap for part in parts for gap in self._inherited(feed, state, part, hand_offs)]
         spooling = bool(inherited) and self._detached.is_spooling(feed.id)
-        if spooling and self._lacks_others_rows(feed, state, parts, hand_offs):
+        if spooling and self._misses_others_rows(feed, state, parts, hand_offs):
             self._detached.stall(feed.id)  # it cannot be attached: the spool does not have these rows
         return [*gaps, *inherited]
 
-    def _lacks_others_rows(
+    def _misses_others_rows(
         self, feed: PartitionFeed, state: RangeState, parts: Iterable[Span], hand_offs: Iterable[HandOff]
     ) -> bool:
         """Whether a feed misses versions of new keys beside those that ranges of this partition have told.
@@ -124,7 +126,7 @@ class MissingVersions:
         Rows of ranges of this partition came out while the feed was spooling, so they are not missing.
         """
         own = [
-            hand_off._replace(lags=amended(hand_off.lags, feed.told_as, ()))
+            hand_off._replace(told_gaps=amended(hand_off.told_gaps, feed.told_as, ()))
             if hand_off.claim.parent in self._ranges
             else hand_off
             for hand_off in hand_offs
@@ -143,19 +145,19 @@ class MissingVersions:
         silent = [part]
         for hand_off in hand_offs:
             shared = None if hand_off.span is None else hand_off.span.intersect(part)
-            told = None if shared is None else told_of(feed.told_as, hand_off.lags)
+            told = None if shared is None else told_of(feed.told_as, hand_off.told_gaps)
             if shared is not None and told is not None:
                 silent = [rest for span in silent for rest in remainder(span, (shared,))]
                 yield from _wanted(feed, clipped(told, shared))
-        if not feed.can_lag and any(map(_is_forgotten, hand_offs)):
+        if not feed.can_miss_versions and any(map(_is_forgotten, hand_offs)):
             # The feed may have been detached in the parent's partition, and nobody knows that any more.
             yield from (Gap(part, feed.start) for span in silent for part in watched_parts(span, feed.spans))
         yield from self._unseen(feed, state, silent)
 
     def _unseen(self, feed: PartitionFeed, state: RangeState, spans: Iterable[Span]) -> list[Gap]:
         """Return gaps of the keys in ``spans`` that the feed watches, if it wants versions from before."""
-        if not feed.can_lag or (
-            not feed.begins_with_scan and self._lagging.has_nothing_above(state, feed.start)
+        if not feed.can_miss_versions or (
+            not feed.begins_with_scan and self._gaps.has_nothing_above(state, feed.start)
         ):
             return []
         complete_to = None if feed.begins_with_scan else feed.start
@@ -165,7 +167,7 @@ class MissingVersions:
         """Take in that other feeds are active than before. Feeds that are not active lose their gaps."""
         self._table.serves = ServedFeeds(self._feeds.active)
         active = {feed.id for feed in self._feeds.active}
-        self._lagging.forget_but(active)
+        self._gaps.forget_but(active)
         self._detached.forget_but(active)
 
 
@@ -184,6 +186,6 @@ def _is_forgotten(hand_off: HandOff) -> bool:
     """Whether the parent has forgotten the promise behind this hand-off.
 
     It knows that its rows are complete, but not for which keys or for which feeds. A hand-off without a span
-    may have ``lags`` all the same: those of a feed that was detached since.
+    may have ``told_gaps`` all the same: those of a feed that was detached since.
     """
-    return hand_off.complete and (hand_off.span is None or hand_off.lags is None)
+    return hand_off.complete and (hand_off.span is None or hand_off.told_gaps is None)

@@ -63,7 +63,7 @@ class DescriptorRoom:
         self._offered = limits.look_bytes  # it may have come before a restart
         self._look_at = limits.kept_bytes
 
-    def take(self, size: int) -> None:
+    def note_kept(self, size: int) -> None:
         """Take in that a version with so many stored bytes is kept."""
         self.used_bytes += size + VERSION_BYTES
 

@@ -111,7 +111,7 @@ def _activate(
         return False
     if feed is None or feed.epoch < message.definition.epoch:
         feed = PartitionFeed(message, None)
-        if offset != NOWHERE and not feed.can_lag:
+        if offset != NOWHERE and not feed.can_miss_versions:
             feed.fail(
                 "the partition never registered it, so rows since its start may have passed: "
                 "create the feed again"
@@ -146,7 +146,7 @@ def _passed_rows(feed: PartitionFeed, start: Timestamp) -> FeedError | None:
     registered = feed.registered
     if registered is None or start >= registered.highest:
         return None
-    if feed.can_lag:
+    if feed.can_miss_versions:
         return None  # scans bring what has passed above its start
     return FeedError(
         f"rows up to {registered.highest} had passed when the partition registered it at offset "

@@ -55,7 +55,7 @@ class FeedKernels:
         self.least = 1 if kernels.checks else _FEW
         self._planned: OrderedDict[tuple[FeedId, Timestamp | None], _Planned] = OrderedDict()
 
-    def take(
+    def make_records(
         self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp | None = None
     ) -> Taken | None:
         """Return what a kernel makes of versions that only one feed is given. ``None``: Python takes all.
@@ -73,7 +73,7 @@ class FeedKernels:
                 each._replace(omit_in_rangefeeds=False) if each.omit_in_rangefeeds else each
                 for each in versions
             ]
-        return planned.kernel.take(versions)
+        return planned.kernel.make_records(versions)
 
     def keep(self, feeds: Container[FeedId]) -> None:
         """Give up the kernels of all other feeds, and their memory: these miss no versions any more."""

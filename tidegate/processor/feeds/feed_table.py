@@ -51,7 +51,7 @@ class PartitionFeeds:
         registered = (
             feed.id
             for feed in self._feeds.values()
-            if feed.status is FeedStatus.REGISTERED and not feed.can_lag
+            if feed.status is FeedStatus.REGISTERED and not feed.can_miss_versions
         )
         #: The feeds that hold the partition until it knows their starts. A feed that can miss versions does
         #: not: scans bring what passes meanwhile. It is a plain attribute, so that another thread may read
@@ -62,7 +62,9 @@ class PartitionFeeds:
         #: The active feeds that are given versions of live ranges.
         self.live: Sequence[PartitionFeed] = [feed for feed in active if not feed.scans_only]
         #: The active feeds that want versions that ranges had passed when they were activated.
-        self.able_to_lag: Sequence[PartitionFeed] = [feed for feed in active if feed.can_lag]
+        self.able_to_miss_versions: Sequence[PartitionFeed] = [
+            feed for feed in active if feed.can_miss_versions
+        ]
         self._have_earlier_rows = [feed for feed in active if feed.begins_with_scan or feed.goes_on]
         self._all_active = tuple(ActiveFeed(feed.id, feed.epoch) for feed in active)
         self.wanted_tables = frozenset[int]().union(*(feed.table_ids for feed in active))
@@ -82,11 +84,11 @@ class PartitionFeeds:
         feed = self._feeds.get(feed_id)
         return feed is not None and feed.status is FeedStatus.ACTIVE
 
-    def active_feeds(self, lagging: Collection[FeedId]) -> tuple[ActiveFeed, ...]:
-        """Return the feeds that a checkpoint names: all active ones but those that are ``lagging``."""
-        if not lagging:
+    def active_feeds(self, with_gaps: Collection[FeedId]) -> tuple[ActiveFeed, ...]:
+        """Return the feeds that a checkpoint names: all active ones but those ``with_gaps``."""
+        if not with_gaps:
             return self._all_active
-        return tuple(each for each in self._all_active if each.feed_id not in lagging)
+        return tuple(each for each in self._all_active if each.feed_id not in with_gaps)
 
     # ---- what ranges ask ----
 
@@ -114,13 +116,13 @@ class PartitionFeeds:
         it would otherwise speak for rows that this partition has left out.
         """
         failed = [feed for feed in self._feeds.values() if feed.status is FeedStatus.FAILED]
-        if not failed or isinstance(message, Claim) or message.span is None or message.lags is None:
+        if not failed or isinstance(message, Claim) or message.span is None or message.told_gaps is None:
             return message
-        lags = message.lags
+        told_gaps = message.told_gaps
         for feed in failed:
             lost = _given_nothing(feed, message.span)
-            lags = amended(lags, feed.told_as, lost) if lost else lags
-        return message._replace(lags=lags)
+            told_gaps = amended(told_gaps, feed.told_as, lost) if lost else told_gaps
+        return message._replace(told_gaps=told_gaps)
 
     # ---- how they change ----
 

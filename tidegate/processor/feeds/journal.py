@@ -15,7 +15,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
-from tidegate.ranges.gap import Gap, Gaps, Lag, amended, clipped, joined, remainder, told_of
+from tidegate.ranges.gap import Gap, Gaps, ToldGaps, amended, clipped, joined, remainder, told_of
 from tidegate.ranges.handoff import Claim, HandOff, Hole, Promise
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.rows.table_key import watched_parts, without_tenant
@@ -25,13 +25,13 @@ from tidegate.spans import Span
 class Earlier(NamedTuple):
     """A range as it was at an earlier moment.
 
-    Its output was complete up to ``resolved``, except for the gaps of feeds in ``lags``.
+    Its output was complete up to ``resolved``, except for the gaps of feeds in ``gaps``.
     """
 
     span: Span | None
     ended: bool
     resolved: ResolvedTimestamp
-    lags: Mapping[str, Gaps]
+    gaps: Mapping[str, Gaps]
     promises: list[Promise]
     holes: list[Hole]
     hand_offs: frozenset[Claim]
@@ -39,7 +39,7 @@ class Earlier(NamedTuple):
 
 _new: Final = tuple.__new__
 _NO_CLAIMS: Final[frozenset[Claim]] = frozenset()
-_NO_LAGS: Final[Mapping[str, Gaps]] = {}
+_NO_GAPS: Final[Mapping[str, Gaps]] = {}
 
 
 def as_it_is(state: RangeState) -> Earlier:
@@ -49,7 +49,7 @@ def as_it_is(state: RangeState) -> Earlier:
         state.span,
         state.status is RangeStatus.ENDED,
         state.resolver.resolved if quarantine is None else quarantine.resolved,
-        dict(state.lags) if state.lags else _NO_LAGS,
+        dict(state.gaps) if state.gaps else _NO_GAPS,
         state.promises,
         state.holes,
         frozenset(state.hand_offs) if state.hand_offs else _NO_CLAIMS,
@@ -139,7 +139,7 @@ class Certainty:
     def __init__(self, feed: PartitionFeed, states: Mapping[RangeId, RangeState], journal: Journal) -> None:
         self._feed = feed
         self._states = states
-        self._begun = feed.can_lag and journal.has_begun(feed.id)
+        self._begun = feed.can_miss_versions and journal.has_begun(feed.id)
         self._handed = journal.handed()
         self.then = then = journal.earlier(states.values())
         self._spans = [earlier for earlier in then.values() if earlier.span is not None and not earlier.ended]
@@ -165,15 +165,15 @@ class Certainty:
         return joined(found)
 
     def amended(
-        self, state: RangeState, span: Span | None, lags: tuple[Lag, ...] | None
-    ) -> tuple[Lag, ...] | None:
-        """Return ``lags``, the gaps in ``span`` that a range has told, with this feed's gaps put in.
+        self, state: RangeState, span: Span | None, told: tuple[ToldGaps, ...] | None
+    ) -> tuple[ToldGaps, ...] | None:
+        """Return the gaps in ``span`` that a range has ``told``, with this feed's gaps put in.
 
         They stay as they are if the feed watches none of these keys.
         """
         if span is None or not self._feed.watches(without_tenant(span)):
-            return lags
-        return amended(lags, self._feed.told_as, self.gaps(state, span))
+            return told
+        return amended(told, self._feed.told_as, self.gaps(state, span))
 
     def was_told(self, hand_off: HandOff) -> bool:
         """Whether the parent noted the contents of a hand-off before the steps that are not committed.
@@ -194,7 +194,7 @@ class Certainty:
         return self._spans
 
     def _earlier(self, earlier: Earlier, span: Span) -> Iterator[Gap]:
-        gaps = [*clipped(earlier.lags.get(self._feed.id, ()), span)]
+        gaps = [*clipped(earlier.gaps.get(self._feed.id, ()), span)]
         yield from gaps
         for rest in remainder(span, (gap.span for gap in gaps)):
             if self._begun:
@@ -240,14 +240,14 @@ class Certainty:
         cannot miss versions is named only if it was detached: if it is not named it had no gap, unless the
         parent has forgotten its promise.
         """
-        gaps = told_of(self._feed.told_as, hand_off.lags)
-        if gaps is None and (self._feed.can_lag or hand_off.lags is None):
+        gaps = told_of(self._feed.told_as, hand_off.told_gaps)
+        if gaps is None and (self._feed.can_miss_versions or hand_off.told_gaps is None):
             yield self._whole(span)
             return
-        lacking = [*clipped(gaps or (), span)]
-        yield from lacking
+        told = [*clipped(gaps or (), span)]
+        yield from told
         if not self._feed.scans_only:
-            for rest in remainder(span, (gap.span for gap in lacking)):
+            for rest in remainder(span, (gap.span for gap in told)):
                 yield Gap(rest, hand_off.resolved)
 
     def _whole(self, span: Span) -> Gap:

@@ -98,7 +98,7 @@ class KernelRows:
             return None
         return self._emission(receivers, taken, [versions[number] for number in taken.refused])
 
-    def take(
+    def make_shared_records(
         self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], written: Sequence[WrittenRows]
     ) -> TakenVersions | None:
         """Return the kernel's records of versions that go to some feeds only. ``None`` is as for `emit`.
@@ -113,7 +113,7 @@ class KernelRows:
         begins, ends = [0, *(each.end for each in valid)], [*(each.first for each in valid), len(versions)]
         for begin, end in zip(begins, ends, strict=True):
             if begin < end:
-                taken = kernel.take(versions[begin:end])
+                taken = kernel.make_records(versions[begin:end])
                 if taken is None:
                     return None
                 parts.append((begin, taken))
@@ -141,7 +141,7 @@ class KernelRows:
             for place, version in enumerate(versions)
             if taken is None or not taken.has(version)
         ]
-        ours = self.of_feeds.take(feed, [version for _, version in others]) if others else None
+        ours = self.of_feeds.make_records(feed, [version for _, version in others]) if others else None
         if taken is None and ours is None:
             return None
         given = FeedRecords([], [], []) if taken is None else taken.given(feed, versions)
@@ -166,7 +166,7 @@ class KernelRows:
 
         ``None`` is as for `emit`.
         """
-        taken = self.of_feeds.take(feed, versions, scanned_at)
+        taken = self.of_feeds.make_records(feed, versions, scanned_at)
         if taken is None:
             return None
         refused = [versions[place] for place in taken.refused]
@@ -192,7 +192,7 @@ class KernelRows:
 
     def _taken(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> Taken | None:
         kernel = self.ready(receivers)
-        return kernel.take(versions) if kernel is not None and self._is_useful else None
+        return kernel.make_records(versions) if kernel is not None and self._is_useful else None
 
     def emit_written(
         self,

@@ -55,17 +55,17 @@ class PartitionFeed:
         self.registered = registered
         self.status = FeedStatus.REGISTERED
         self.reason = ""
-        self._take(message)
+        self._set_message(message)
         self.emitter: Emitter | None = None
 
-    def _take(self, message: Register | Activate) -> None:
+    def _set_message(self, message: Register | Activate) -> None:
         self.message: Register | Activate = message
         #: The ids of the tables that the feed emits; none before its start is known.
         self.table_ids = frozenset(target.table_id for target in self.targets)
 
     def activate(self, message: Activate) -> None:
         """Make the feed active: it emits rows from here on."""
-        self._take(message)
+        self._set_message(message)
         self.status = FeedStatus.ACTIVE
         destinations = {
             target.table_id: Destination(target.topic, target.partitions, target.table)
@@ -98,7 +98,7 @@ class PartitionFeed:
         return self.message.definition.options.initial_scan is InitialScan.ONLY
 
     @property
-    def can_lag(self) -> bool:
+    def can_miss_versions(self) -> bool:
         """Whether the feed wants versions that ranges had passed when it was activated.
 
         It begins with a scan, or at a cursor.

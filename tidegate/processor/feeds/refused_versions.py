@@ -94,7 +94,7 @@ class RefusedVersions:
             self._drop(table_id, newest)
             self._put(table_id, RefusedVersion(older.lowest, newest.highest, min(older.since, newest.since)))
 
-    def take(self, table_id: int, version: int) -> None:
+    def note_known(self, table_id: int, version: int) -> None:
         """Note that a version is known now. If it was refused, forget the refusal."""
         known = self._of(table_id, version)
         left = None if known is None else known.without(version)

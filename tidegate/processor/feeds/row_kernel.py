@@ -83,5 +83,5 @@ class RowKernel(Protocol):
     def plan(self, tables: Sequence[TablePlan]) -> bool:
         """Take the plan that holds from here on. Return whether the kernel can write anything of it."""
 
-    def take(self, versions: Sequence[Version]) -> Taken | None:
+    def make_records(self, versions: Sequence[Version]) -> Taken | None:
         """Make records of versions. ``None``: Python has to take the whole batch."""

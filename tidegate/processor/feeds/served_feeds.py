@@ -20,7 +20,7 @@ class ServedFeeds:
     """
 
     def __init__(self, active: Iterable[PartitionFeed]) -> None:
-        self._feeds = [feed for feed in active if feed.can_lag or feed.told_as != feed.id]
+        self._feeds = [feed for feed in active if feed.can_miss_versions or feed.told_as != feed.id]
         #: The different sets of spans that feeds watch: each is compared once for all its feeds.
         self._watched = dict.fromkeys(feed.spans for feed in self._feeds)
         self._of: dict[Span, tuple[str, ...]] = {}

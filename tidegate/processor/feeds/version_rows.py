@@ -226,8 +226,8 @@ class PartitionRows:
 
     def _note(self, head: DescriptorHead) -> None:
         """Take in that the catalog has a version that it had not."""
-        self._refused.take(head.id, head.version)
-        self.room.take(len(head.stored))
+        self._refused.note_known(head.id, head.version)
+        self.room.note_kept(len(head.stored))
         self._known += 1
         self.versions += 1
         self._learnt[head.id] = self.versions

@@ -67,8 +67,8 @@ class Exchanges:
             told_ms = min(max(claim.told_ms, now_ms), now_ms + LEAD_MS) if now_ms else claim.told_ms
             self._route(replace(claim, told_ms=told_ms))
 
-    def take(self, message: Exchange) -> None:
-        """Take a message that came by the hand-off topic.
+    def receive(self, message: Exchange) -> None:
+        """Receive a message that came by the hand-off topic.
 
         One for a range of another partition is passed over.
         """

@@ -20,20 +20,20 @@ from tidegate.ranges.version import Version
 class Healing:
     """The scans that parked ranges wait for.
 
-    ``lags`` notes the feeds that miss more versions of a range's keys than its scan brings.
+    ``missing_versions`` notes the feeds that miss more versions of a range's keys than its scan brings.
     """
 
     def __init__(
-        self, table: RangeTable, backlogs: Backlogs, lags: MissingVersions, mutations: Mutations
+        self, table: RangeTable, backlogs: Backlogs, missing_versions: MissingVersions, mutations: Mutations
     ) -> None:
         self._table = table
         self._backlogs = backlogs
-        self._lags = lags
+        self._missing_versions = missing_versions
         self._mutations = mutations
 
     def begin(self, state: RangeState, backlog: Backlog, scan: RangeScan) -> None:
         """Let the range wait for a scan (Q2)."""
-        self._lags.foresee(state, scan)
+        self._missing_versions.foresee(state, scan)
         state.scan = backlog.scan = scan
         self.leave_behind(state, backlog)
 
@@ -51,17 +51,17 @@ class Healing:
                 state.quarantine_at(backlog.start, cause, state.resolved)
             self._backlogs.let_go_on(state.range_id)
 
-    def take(
+    def take_chunk(
         self, backlog: Backlog, chunk: ScanChunk, fitting: Fitting | None = None
     ) -> tuple[Sequence[Version], bool]:
         """Return the versions in a chunk that the range waits for (Q3), and whether the chunk has more.
 
-        ``fitting`` is as for `RangeScan.take`. After the last chunk the range goes on (Q4).
+        ``fitting`` is as for `RangeScan.take_chunk`. After the last chunk the range goes on (Q4).
         """
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:
             return (), False
-        rows = scan.take(chunk, self._table.clock.elapsed_ms, fitting)
+        rows = scan.take_chunk(chunk, self._table.clock.elapsed_ms, fitting)
         if scan.done:
             self._backlogs.clear(chunk.range_id)
         return [scanned_version(chunk.range_id, row) for row in rows], scan.has_more

@@ -78,11 +78,11 @@ class PartitionRanges:
         self._backlogs = backlogs = Backlogs(queue)
         self.quarantines = Quarantines(table)
         self.committed = CommittedVersions()
-        self.lagging = FeedGaps(feeds, table, backlogs.__contains__, self.committed)
-        self.detached = DetachedFeeds(table, self.lagging)
-        self.lags = MissingVersions(feeds, table, self.lagging, self.detached)
+        self.gaps = FeedGaps(feeds, table, backlogs.__contains__, self.committed)
+        self.detached = DetachedFeeds(table, self.gaps)
+        self.missing_versions = MissingVersions(feeds, table, self.gaps, self.detached)
         self.catch_ups = GapScans(
-            self.lagging,
+            self.gaps,
             self.detached,
             table,
             self.committed,
@@ -91,7 +91,7 @@ class PartitionRanges:
             reckoning,
         )
         self.mutations = Mutations(bounds.key_bytes)
-        healing = Healing(table, backlogs, self.lags, self.mutations)
+        healing = Healing(table, backlogs, self.missing_versions, self.mutations)
         waiting = Waiting(feeds, self.mutations)
         self.parking = Parking(
             table, backlogs, waiting, healing, self.quarantines, self.mutations, backlog_bytes
@@ -102,7 +102,7 @@ class PartitionRanges:
             self.parking,
             healing,
             self.quarantines,
-            self.lags,
+            self.missing_versions,
             self.catch_ups,
             self.committed,
             self.mutations,
@@ -150,12 +150,12 @@ class PartitionRanges:
         """Whether ready backlogs are to be applied before more of the log is read."""
         return self._backlogs.come_first
 
-    def settle_lags(self) -> bool:
+    def settle_gaps(self) -> bool:
         """Index the gaps of the ranges that changed in this step.
 
         Returns whether any feed has caught up (C6).
         """
-        return self.lagging.settle(self.table.touched.values())
+        return self.gaps.settle(self.table.touched.values())
 
     @property
     def lowest_behind(self) -> Offset | None:
@@ -198,7 +198,7 @@ class PartitionRanges:
         """Give a feed that was activated its gaps, and note in the journal that it began."""
         if self.table.journal is not None:
             self.table.journal.begin(feed.id)
-        self.lags.begin(feed)
+        self.missing_versions.begin(feed)
 
     def mutated(self) -> Iterator[tuple[RangeId, MutatedKeys]]:
         """Yield the keys that were changed outside the op log, each with the range whose log told it."""
@@ -217,7 +217,7 @@ class PartitionRanges:
 
     def take_committed(self) -> Committed:
         """Return the versions since the last call: the shared ones, and the deliveries of single feeds."""
-        return self.committed.take_out(self.lagging.feeds)
+        return self.committed.take_out(self.gaps.feeds)
 
     # ---- checkpoints and state ----
 

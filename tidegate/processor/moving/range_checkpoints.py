@@ -63,7 +63,7 @@ class RangeCheckpoints:
                 continue
             if state.checkpointable:
                 resolved = state.resolver.resolved
-            elif state.lags:
+            elif state.gaps:
                 continue
             else:
                 resolved = state.last_checkpoint

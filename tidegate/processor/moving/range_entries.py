@@ -85,7 +85,7 @@ class RangeEntries:
         parking: Parking,
         healing: Healing,
         quarantines: Quarantines,
-        lags: MissingVersions,
+        missing_versions: MissingVersions,
         catch_ups: GapScans,
         committed: CommittedVersions,
         mutations: Mutations,
@@ -98,7 +98,7 @@ class RangeEntries:
         self._parking = parking
         self._healing = healing
         self._quarantines = quarantines
-        self._lags = lags
+        self._missing_versions = missing_versions
         self._catch_ups = catch_ups
         self._committed = committed
         self._mutations = mutations
@@ -113,8 +113,8 @@ class RangeEntries:
         self.has_more = False
         self.horizon = Horizon(table.clock)
 
-    def take(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
-        """Take an entry to its range: apply it, or put it into the range's backlog.
+    def apply_or_queue(self, record: LogRecord, entry: RangeEntry, *, passed: bool) -> None:
+        """Apply an entry to its range, or put it into the range's backlog.
 
         ``passed``: the partition has passed the entry before, and its range, which is behind, has not. A
         command with a forbidden op commits nothing: its range is quarantined, complete up to the resolved
@@ -188,7 +188,7 @@ class RangeEntries:
         state.claimed_since_ms = None
         if backlog is not None:
             backlog.heard_ms = self._table.clock.elapsed_ms
-        elif state.lags:
+        elif state.gaps:
             state.heard_ms = self._table.clock.elapsed_ms
 
     def commit(self, state: RangeState, versions: Sequence[Version]) -> None:
@@ -196,7 +196,7 @@ class RangeEntries:
         if versions:
             self._committed.shared += versions
             if self._committed.parted:
-                self._catch_ups.take(state, versions)
+                self._catch_ups.give_or_hold(state, versions)
 
     def refuse(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
         """Make a hole in the range of a record that could not be read; in all ranges, if it names none.
@@ -277,7 +277,7 @@ class RangeEntries:
             self._quarantines.begin(state, record, str(error), resolved)
             return
         if state.snapshots_taken > taken:
-            self._lags.inherit(state, before, hand_offs.values())
+            self._missing_versions.inherit(state, before, hand_offs.values())
 
     def _too_long(self, span: Span) -> str:
         start, end = map(shortened, span)
@@ -297,7 +297,7 @@ class RangeEntries:
                 fitting = None
                 if self.row_bytes is not None and self._reckoning is not None:
                     fitting = partial(self._reckoning.fitting, self.row_bytes, None)
-                versions, self.has_more = self._healing.take(backlog, chunk, fitting)
+                versions, self.has_more = self._healing.take_chunk(backlog, chunk, fitting)
                 self.commit(state, versions)
         except MalformedEntry as error:
             state.refused_chunks += 1
@@ -333,7 +333,7 @@ class RangeEntries:
             if backlog.queue.first().offset == raw.offset:
                 self._backlogs.note_applied(backlog.take_applied().held_bytes)
         if not backlog.queue:
-            if state.lags:
+            if state.gaps:
                 state.heard_ms = backlog.heard_ms
             self._backlogs.drop(range_id)
         return Drained(taken, size)

@@ -54,8 +54,8 @@ class RowDigests:
         self._hashes: dict[StateTable, dict[bytes, int]] = {table: {} for table in StateTable}
         self._sums = dict.fromkeys(StateTable, 0)
 
-    def take(self, changes: Iterable[StateChange]) -> None:
-        """Take changes into account, in their order. Changes of ``intents`` are passed over."""
+    def add_changes(self, changes: Iterable[StateChange]) -> None:
+        """Count changes in, in their order. Changes of ``intents`` are passed over."""
         for table, key, value in changes:
             if table is StateTable.INTENTS:
                 continue

@@ -8,7 +8,7 @@ from tidegate.errors import ForeignRecord
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.bounds import BOUNDS, RecordBounds
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.gap_codec import lags_message, read_lags
+from tidegate.processor.state.gap_codec import read_told_gaps, told_gaps_message
 from tidegate.processor.state.stored_frame import pack, unpack_record
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import RaftIndex, RangeId
@@ -76,7 +76,7 @@ def _sound(message: Exchange) -> Exchange:
     claim = message if isinstance(message, Claim) else message.claim
     spans, walls = [claim.span], [claim.told_ms]
     if isinstance(message, HandOff):
-        gaps = [gap for lag in message.lags or () for gap in lag.gaps]
+        gaps = [gap for told in message.told_gaps or () for gap in told.gaps]
         spans += [gap.span for gap in gaps]
         spans += [message.span] if message.span is not None else []
         walls += [message.resolved.wall, *(gap.complete_to.wall for gap in gaps if gap.complete_to)]
@@ -114,7 +114,7 @@ def hand_off_message(hand_off: HandOff) -> pb.HandOff:
         complete=hand_off.complete,
         start=start,
         end=end,
-        lags=lags_message(hand_off.lags),
+        lags=told_gaps_message(hand_off.told_gaps),
     )
 
 
@@ -122,4 +122,4 @@ def read_hand_off(message: pb.HandOff) -> HandOff:
     """Return the hand-off of a stored message."""
     resolved = ResolvedTimestamp(Timestamp(message.resolved_wall))
     span = Span(message.start, message.end) if message.end else None
-    return HandOff(read_claim(message.claim), resolved, message.complete, span, read_lags(message))
+    return HandOff(read_claim(message.claim), resolved, message.complete, span, read_told_gaps(message))

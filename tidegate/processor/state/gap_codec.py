@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import starmap
 
 from tidegate.hlc import Timestamp
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.ranges.gap import Gap, Gaps, Lag
+from tidegate.ranges.gap import Gap, Gaps, ToldGaps
 from tidegate.spans import Span
 
 
-def lag_message(lag: Lag) -> pb.Lag:
+def gaps_message(feed: str, gaps: Gaps) -> pb.Lag:
     """Return the stored message of one feed's gaps."""
-    return pb.Lag(feed_id=lag.feed, gaps=map(gap_message, lag.gaps))
+    return pb.Lag(feed_id=feed, gaps=map(gap_message, gaps))
 
 
-def read_lag(message: pb.Lag) -> Lag:
+def read_gaps(message: pb.Lag) -> ToldGaps:
     """Return one feed's gaps of a stored message."""
-    return Lag(message.feed_id, tuple(map(read_gap, message.gaps)))
+    return ToldGaps(message.feed_id, tuple(map(read_gap, message.gaps)))
 
 
-def lags_message(lags: Iterable[Lag] | None) -> pb.Lags | None:
+def told_gaps_message(told: Iterable[ToldGaps] | None) -> pb.Lags | None:
     """Return the stored message of the gaps of feeds; ``None`` when nobody knows them."""
-    return None if lags is None else pb.Lags(lags=map(lag_message, lags))
+    return None if told is None else pb.Lags(lags=starmap(gaps_message, told))
 
 
-def read_lags(message: pb.HandOff | pb.Hole | pb.Promise) -> tuple[Lag, ...] | None:
+def read_told_gaps(message: pb.HandOff | pb.Hole | pb.Promise) -> tuple[ToldGaps, ...] | None:
     """Return the gaps of feeds that a stored message tells; ``None`` when nobody knows them."""
-    return tuple(map(read_lag, message.lags.lags)) if message.HasField("lags") else None
+    return tuple(map(read_gaps, message.lags.lags)) if message.HasField("lags") else None
 
 
 def gaps_by_feed(messages: Iterable[pb.Lag]) -> dict[str, Gaps]:
     """Return the gaps in a range, by feed."""
-    return dict(map(read_lag, messages))
+    return dict(map(read_gaps, messages))
 
 
 def gap_message(gap: Gap) -> pb.Gap:

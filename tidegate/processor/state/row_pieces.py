@@ -86,8 +86,8 @@ class RowPieces:
 
     # ---- back from it ----
 
-    def take(self, table: StateTable, key: bytes, value: bytes) -> StoredRow | None:
-        """Take a stored row. Returns the whole row if it is one or completes one; otherwise ``None``."""
+    def join_piece(self, table: StateTable, key: bytes, value: bytes) -> StoredRow | None:
+        """Join a stored piece to its row. Returns the row once it is whole, and ``None`` before that."""
         if is_later_piece(key, value):
             own, number = key[: -_NUMBER_BYTES - len(_BEHIND)], int.from_bytes(key[-_NUMBER_BYTES:], "big")
             piece = value[1:]

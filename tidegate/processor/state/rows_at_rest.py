@@ -24,7 +24,7 @@ _EXTRAS: Final = attrgetter(
     "hand_offs",
     "claims",
     "heirs",
-    "lags",
+    "gaps",
     "mutated",
     "chunks",
     "stored_chunks",

@@ -26,7 +26,7 @@ def scan_message(scan: RangeScan) -> pb.Scan:
         request_id=scan.request_id,
         asked_ms=scan.asked_ms,
         first_request_id=scan.first_request_id,
-        lacking=scan.lacking,
+        lacking=scan.ask_now,
     )
     if scan.parts and scan.parts[0].span.end != scan.span.end:
         message.part_end = scan.parts[0].span.end
@@ -46,7 +46,7 @@ def read_scan(range_id: RangeId, message: pb.Scan) -> RangeScan:
         with_prev=message.with_prev,
     )
     scan.request_id, scan.asked_ms = message.request_id, message.asked_ms
-    scan.first_request_id, scan.lacking = message.first_request_id, message.lacking
+    scan.first_request_id, scan.ask_now = message.first_request_id, message.lacking
     return scan
 
 

@@ -24,7 +24,7 @@ from tidegate.processor.log_clock import ClockState, Voice
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.digest import TableDigests, row_hash
 from tidegate.processor.state.exchange_codec import claim_message, hand_off_message, read_claim, read_hand_off
-from tidegate.processor.state.gap_codec import gaps_by_feed, lag_message
+from tidegate.processor.state.gap_codec import gaps_by_feed, gaps_message
 from tidegate.processor.state.position_hash import (
     POSITION_KEY,
     damaged_position,
@@ -48,7 +48,6 @@ from tidegate.raftlog.entry import (
 )
 from tidegate.ranges.accounted import AS_APPLIED, NEVER_NOTED, Accounted
 from tidegate.ranges.floors import Floor
-from tidegate.ranges.gap import Lag
 from tidegate.ranges.mutated_keys import MutatedKeys
 from tidegate.ranges.range_state import Quarantine, RangeState, RangeStatus
 from tidegate.ranges.resolver import Resolver
@@ -242,8 +241,8 @@ def _fill_waiting(message: pb.Range, state: RangeState) -> None:
     if state.scan is not None:
         message.scan.CopyFrom(scan_message(state.scan))
     _fill_claims(message, state)
-    if state.lags:
-        message.lags.extend(lag_message(Lag(*item)) for item in sorted(state.lags.items()))
+    if state.gaps:
+        message.lags.extend(gaps_message(*item) for item in sorted(state.gaps.items()))
     if state.accounted.says_more(state.applied):
         _fill_accounted(message.accounted, state.accounted)
     for (start, end), time, last, first in state.mutated:
@@ -401,7 +400,7 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
     state.hand_offs = {hand_off.claim: hand_off for hand_off in map(read_hand_off, row.hand_offs)}
     state.claims = set(map(read_claim, row.claims))
     state.heirs = tuple(map(read_claim, row.heirs))
-    state.lags = gaps_by_feed(row.lags)
+    state.gaps = gaps_by_feed(row.lags)
     if row.HasField("accounted"):
         state.accounted = _accounted(row.accounted)
     state.mutated = tuple(map(_mutated, row.mutated))

@@ -13,10 +13,10 @@ from typing import Final
 from tidegate.errors import StateMismatch
 from tidegate.hlc import ZERO_RESOLVED, ResolvedTimestamp, Timestamp
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.gap_codec import gap_message, read_gap, read_lags
+from tidegate.processor.state.gap_codec import gap_message, read_gap, read_told_gaps
 from tidegate.processor.state.stored_frame import TOLD_VERSION, pack, unpack
 from tidegate.raftlog.entry import RaftIndex
-from tidegate.ranges.gap import Gaps, Lag
+from tidegate.ranges.gap import Gaps, ToldGaps
 from tidegate.ranges.handoff import Hole, Promise
 from tidegate.ranges.range_state import RangeState
 from tidegate.spans import Span
@@ -62,9 +62,9 @@ def read_told(state: RangeState, value: bytes) -> None:
     """Put the promises and holes that `told_value` has stored into a range."""
     row = unpack(pb.Told, value, f"what range {state.range_id} tells others")
     sets = {number: tuple(feeds.feed_ids) for number, feeds in enumerate(row.feed_sets, 1)}
-    told: list[tuple[Lag, ...] | None] = [None]
+    told: list[tuple[ToldGaps, ...] | None] = [None]
     try:
-        told += (_lags(sets[lags.feed_set], lags.lacking) for lags in row.lags)
+        told += (_told_gaps(sets[each.feed_set], each.lacking) for each in row.lags)
         state.promises = [_promise(message, told[message.told]) for message in row.promises]
         state.holes = [_hole(message, told[message.told]) for message in row.holes]
     except LookupError:
@@ -76,8 +76,8 @@ def read_told(state: RangeState, value: bytes) -> None:
 
 def read_inline(row: pb.Range, state: RangeState) -> None:
     """Put the promises and holes into a range that an earlier version stored in the range's own row."""
-    state.promises = [_promise(message, read_lags(message)) for message in row.promises]
-    state.holes = [_hole(message, read_lags(message)) for message in row.holes]
+    state.promises = [_promise(message, read_told_gaps(message)) for message in row.promises]
+    state.holes = [_hole(message, read_told_gaps(message)) for message in row.holes]
 
 
 class _FeedSets:
@@ -86,68 +86,68 @@ class _FeedSets:
     def __init__(self, message: pb.Told) -> None:
         self._message = message
         self._known: dict[int, int] = {}  # by the object's id, since most promises share one object
-        self._lags: dict[tuple[Lag, ...], int] = {}
+        self._told: dict[tuple[ToldGaps, ...], int] = {}
         self._sets: dict[tuple[str, ...], int] = {}
 
-    def number_of(self, lags: tuple[Lag, ...] | None) -> int:
-        """Return the number of ``lags`` in the message, and add them to it if they are new."""
-        if lags is None:
+    def number_of(self, told: tuple[ToldGaps, ...] | None) -> int:
+        """Return the number of these gaps in the message, and add them to it if they are new."""
+        if told is None:
             return _NOT_KNOWN
-        number = self._known.get(id(lags))
+        number = self._known.get(id(told))
         if number is None:
-            number = self._lags.get(lags)
+            number = self._told.get(told)
             if number is None:
-                number = self._lags[lags] = len(self._lags) + 1
-                self._add(lags)
-            self._known[id(lags)] = number
+                number = self._told[told] = len(self._told) + 1
+                self._add(told)
+            self._known[id(told)] = number
         return number
 
-    def _add(self, lags: tuple[Lag, ...]) -> None:
-        feeds, lacking = _encoded(lags)
+    def _add(self, told: tuple[ToldGaps, ...]) -> None:
+        feeds, gaps = _encoded(told)
         if feeds not in self._sets:
             self._sets[feeds] = len(self._sets) + 1
             self._message.feed_sets.add(feed_ids=feeds)
         added = self._message.lags.add(feed_set=self._sets[feeds])
-        added.MergeFromString(lacking)
+        added.MergeFromString(gaps)
 
 
 @lru_cache(maxsize=_ENCODED_MAX)
-def _encoded(lags: tuple[Lag, ...]) -> tuple[tuple[str, ...], bytes]:
-    """Return the feeds of ``lags``, and the stored form of their gaps.
+def _encoded(told: tuple[ToldGaps, ...]) -> tuple[tuple[str, ...], bytes]:
+    """Return the feeds that are ``told`` of, and the stored form of their gaps.
 
     Equal gaps of several feeds come once.
     """
     places: dict[Gaps, list[int]] = {}
-    for place, (_, gaps) in enumerate(lags):
+    for place, (_, gaps) in enumerate(told):
         if gaps:
             places.setdefault(gaps, []).append(place)
     message = pb.Lags()
     for gaps, feeds in places.items():
         message.lacking.add(feeds=feeds, gaps=map(gap_message, gaps))
-    return tuple(lag.feed for lag in lags), message.SerializeToString()
+    return tuple(each.feed for each in told), message.SerializeToString()
 
 
-def _lags(feeds: Sequence[str], lacking: Iterable[pb.Lacking]) -> tuple[Lag, ...]:
+def _told_gaps(feeds: Sequence[str], stored: Iterable[pb.Lacking]) -> tuple[ToldGaps, ...]:
     gaps_at: dict[int, Gaps] = {}
-    for message in lacking:
+    for message in stored:
         gaps_at |= dict.fromkeys(message.feeds, tuple(map(read_gap, message.gaps)))
-    return tuple(Lag(feed, gaps_at.get(place, ())) for place, feed in enumerate(feeds))
+    return tuple(ToldGaps(feed, gaps_at.get(place, ())) for place, feed in enumerate(feeds))
 
 
 def _told_message(promises: Iterable[Promise], holes: Iterable[Hole]) -> pb.Told:
     message = pb.Told()
     sets = _FeedSets(message)
-    for at, resolved, span, lags, closed_wall in promises:
+    for at, resolved, span, told, closed_wall in promises:
         start, end = span or (b"", b"")
         message.promises.add(
             index=at,
             resolved_wall=resolved.wall,
             start=start,
             end=end,
-            told=sets.number_of(lags),
+            told=sets.number_of(told),
             closed_wall=closed_wall,
         )
-    for before, last_index, span, resolved, lags in holes:
+    for before, last_index, span, resolved, told in holes:
         start, end = span or (b"", b"")
         message.holes.add(
             before=before,
@@ -155,29 +155,29 @@ def _told_message(promises: Iterable[Promise], holes: Iterable[Hole]) -> pb.Told
             resolved_wall=resolved.wall,
             start=start,
             end=end,
-            told=sets.number_of(lags),
+            told=sets.number_of(told),
         )
     return message
 
 
-def _promise(message: pb.Promise, lags: tuple[Lag, ...] | None) -> Promise:
+def _promise(message: pb.Promise, told: tuple[ToldGaps, ...] | None) -> Promise:
     return Promise(
         RaftIndex(message.index),
         _resolved(message.resolved_wall),
         span_of(message.start, message.end),
-        lags,
+        told,
         message.closed_wall or message.resolved_wall,
     )
 
 
-def _hole(message: pb.Hole, lags: tuple[Lag, ...] | None) -> Hole:
+def _hole(message: pb.Hole, told: tuple[ToldGaps, ...] | None) -> Hole:
     span = span_of(message.start, message.end)
     return Hole(
         RaftIndex(message.before),
         RaftIndex(message.last_index),
         span,
         _resolved(message.resolved_wall),
-        lags,
+        told,
     )
 
 

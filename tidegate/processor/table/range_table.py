@@ -164,5 +164,5 @@ def _note_waiting(state: RangeState, backlog: Backlog | None, offset: Offset, re
             state.behind = max(state.behind, Offset(read + 1)) if read < offset else None
         if state.behind is None:
             state.waits_since_ms = None
-            if not state.lags:
+            if not state.gaps:
                 state.heard_ms = None

@@ -186,7 +186,7 @@ _REFUSED: Final = frozenset(
 
 
 def _copy(reader: WordReader, statement: Statement) -> Command:
-    if not reader.take("("):
+    if not reader.accept("("):
         raise not_supported("COPY is there for subscriptions: COPY (SUBSCRIBE ...) TO STDOUT")
     first, depth = reader.at, 1
     while depth:
@@ -194,8 +194,8 @@ def _copy(reader: WordReader, statement: Statement) -> Command:
         depth += (word.upper == "(") - (word.upper == ")")
     last = reader.at - 1
     reader.require("TO", "STDOUT")
-    reader.take("WITH")
-    if reader.take("("):
+    reader.accept("WITH")
+    if reader.accept("("):
         reader.require("FORMAT")
         form = reader.one("word", "string").value.lower()
         if form != "text":
@@ -214,10 +214,10 @@ def _begin(reader: WordReader, _: Statement) -> Command:
 
 def _end(*, commit: bool) -> Callable[[WordReader, Statement], Command]:
     def read(reader: WordReader, _: Statement) -> Command:
-        reader.take("WORK") or reader.take("TRANSACTION")
-        if reader.take("TO") or reader.take("PREPARED"):
+        reader.accept("WORK") or reader.accept("TRANSACTION")
+        if reader.accept("TO") or reader.accept("PREPARED"):
             raise not_supported("savepoints and prepared transactions are not supported")
-        reader.take("AND", "NO", "CHAIN")
+        reader.accept("AND", "NO", "CHAIN")
         return EndBlock(commit)
 
     return read
@@ -230,9 +230,9 @@ def _declare(reader: WordReader, statement: Statement) -> Command:
         if word in ("BINARY", "SCROLL") and statement.words[reader.at - 2].upper != "NO":
             raise not_supported(f"a {word} cursor is not supported: rows are text, and go forward")
     reader.require("CURSOR")
-    if reader.take("WITH", "HOLD"):
+    if reader.accept("WITH", "HOLD"):
         raise not_supported("a cursor WITH HOLD is not supported: it ends with its transaction")
-    reader.take("WITHOUT", "HOLD")
+    reader.accept("WITHOUT", "HOLD")
     reader.require("FOR")
     at = reader.at
     if not reader.words or reader.words[0].upper not in ("SUBSCRIBE", "TAIL"):
@@ -242,14 +242,14 @@ def _declare(reader: WordReader, statement: Statement) -> Command:
 
 
 def _fetch(reader: WordReader, _: Statement) -> Command:
-    reader.take("FORWARD")
+    reader.accept("FORWARD")
     count = 1
     if reader.words and reader.words[0].kind == "number":
         digits = reader.one("number").text
         if "." in digits or len(digits) > len(str(_MOST_ROWS)):
             raise syntax_error(f"FETCH takes a whole number of rows, not {digits[:30]}")
         count = min(int(digits), _MOST_ROWS)
-    elif reader.take("ALL"):
+    elif reader.accept("ALL"):
         count = _MOST_ROWS
     elif len(reader.words) > 1 and reader.words[0].upper in (
         "BACKWARD",
@@ -261,15 +261,15 @@ def _fetch(reader: WordReader, _: Statement) -> Command:
     ):
         raise not_supported("a subscription goes forward alone: FETCH [n | ALL] cursor")
     elif len(reader.words) > 1:
-        reader.take("NEXT")
-    reader.take("FROM") or reader.take("IN")
+        reader.accept("NEXT")
+    reader.accept("FROM") or reader.accept("IN")
     cursor = reader.name()
-    return Fetch(cursor, count, _timeout(reader) if reader.take("WITH", "(") else None)
+    return Fetch(cursor, count, _timeout(reader) if reader.accept("WITH", "(") else None)
 
 
 def _timeout(reader: WordReader) -> float:
     reader.require("TIMEOUT")
-    reader.take("=")
+    reader.accept("=")
     text = reader.one("string", "number").value
     reader.require(")")
     match = _DURATION.fullmatch(text)
@@ -280,21 +280,21 @@ def _timeout(reader: WordReader) -> float:
 
 
 def _close(reader: WordReader, _: Statement) -> Command:
-    return CloseCursor("" if reader.take("ALL") else reader.name())
+    return CloseCursor("" if reader.accept("ALL") else reader.name())
 
 
 def _set(reader: WordReader, _: Statement) -> Command:
     for scope in ("SESSION", "LOCAL"):
         if len(reader.words) > 1 and reader.words[1].upper not in ("=", "TO", "."):
-            reader.take(scope)
-    if reader.take("TRANSACTION") or reader.take("CHARACTERISTICS"):
+            reader.accept(scope)
+    if reader.accept("TRANSACTION") or reader.accept("CHARACTERISTICS"):
         reader.at += len(reader.words)
         return SetSetting("transaction", "")
-    if reader.take("TIME", "ZONE"):
+    if reader.accept("TIME", "ZONE"):
         name = "timezone"
     else:
         name = _dotted(reader)
-        if not (reader.take("=") or reader.take("TO")):
+        if not (reader.accept("=") or reader.accept("TO")):
             raise reader.unexpected()
     values = [
         reader.one("word", "quoted", "string", "number", "sign").value for _ in range(len(reader.words))
@@ -306,35 +306,35 @@ def _set(reader: WordReader, _: Statement) -> Command:
 
 
 def _reset(reader: WordReader, _: Statement) -> Command:
-    return Discard() if reader.take("ALL") else SetSetting(_dotted(reader), None)
+    return Discard() if reader.accept("ALL") else SetSetting(_dotted(reader), None)
 
 
 def _show(reader: WordReader, _: Statement) -> Command:
-    if reader.take("TABLES"):
+    if reader.accept("TABLES"):
         return ShowTables()
-    if reader.take("COLUMNS", "FROM"):
+    if reader.accept("COLUMNS", "FROM"):
         names = [reader.name()]
-        while reader.take("."):
+        while reader.accept("."):
             names.append(reader.name())
         return ShowColumns(tuple(names))
-    if reader.take("TRANSACTION", "ISOLATION", "LEVEL"):
+    if reader.accept("TRANSACTION", "ISOLATION", "LEVEL"):
         return ShowSetting("transaction_isolation")
-    if reader.take("TIME", "ZONE"):
+    if reader.accept("TIME", "ZONE"):
         return ShowSetting("timezone")
     return ShowSetting(_dotted(reader))
 
 
 def _dotted(reader: WordReader) -> str:
     names = [reader.name()]
-    while reader.take("."):
+    while reader.accept("."):
         names.append(reader.name())
     return ".".join(names).lower()
 
 
 def _deallocate(reader: WordReader, _: Statement) -> Command:
     if len(reader.words) > 1:
-        reader.take("PREPARE")
-    return Deallocate("" if reader.take("ALL") else reader.name())
+        reader.accept("PREPARE")
+    return Deallocate("" if reader.accept("ALL") else reader.name())
 
 
 def _discard(reader: WordReader, _: Statement) -> Command:
@@ -349,12 +349,12 @@ def _select(reader: WordReader, _: Statement) -> Command:
             items.append(reader.one("number", "string"))
         elif reader.words and reader.words[0].kind in ("word", "quoted"):
             name = _dotted(reader).removeprefix("pg_catalog.")
-            if reader.take("(") and not reader.take(")"):
+            if reader.accept("(") and not reader.accept(")"):
                 raise _no_tables()
             items.append(name)
         else:
             raise _no_tables()
-        if reader.take("AS"):
+        if reader.accept("AS"):
             reader.name()
         if len(items) > _MOST_CONSTANTS:
             raise RequestRefused(
@@ -362,7 +362,7 @@ def _select(reader: WordReader, _: Statement) -> Command:
             )
         if not reader.words:
             return SelectConstants(tuple(items))
-        if not reader.take(","):
+        if not reader.accept(","):
             raise _no_tables()
 
 

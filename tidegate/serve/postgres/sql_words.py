@@ -102,7 +102,7 @@ class WordReader:
         """The words that are left. They are not copied: a command may have 100,000."""
         return _Left(self._statement.words, self.at)
 
-    def take(self, *keywords: str) -> bool:
+    def accept(self, *keywords: str) -> bool:
         """Pass over these keywords, one after the other, if they stand here."""
         ahead = [word.upper for word in self._statement.words[self.at : self.at + len(keywords)]]
         if ahead != list(keywords):
@@ -124,7 +124,7 @@ class WordReader:
     def require(self, *keywords: str) -> None:
         """Pass over keywords that have to stand here."""
         for keyword in keywords:
-            if not self.take(keyword):
+            if not self.accept(keyword):
                 raise self.unexpected()
 
     def require_end(self) -> None:

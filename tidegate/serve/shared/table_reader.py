@@ -149,7 +149,7 @@ class TableReader:
                 return
             with self._lock, collector_slowed():
                 self._whole = False  # for good, where an error leaves an opening half taken
-                changes = self._follower.take(opening, self._source.offsets())
+                changes = self._follower.follow(opening, self._source.offsets())
                 self._whole = True
                 if changes is not None:
                     self._offsets = changes.offsets

@@ -80,7 +80,7 @@ class WatchedFeeds:
         error: dict[str, Any] = {}
         try:
             look = await asyncio.get_running_loop().run_in_executor(self._threads, self._look)
-            self._take(look)
+            self._note_look(look)
         except Exception as failure:
             error = error_message(failure)
         finally:
@@ -90,7 +90,7 @@ class WatchedFeeds:
         shown = {"at_ms": at_ms, "interval_s": self._interval_s, "feeds": self._feeds, **error}
         self._answer = json.dumps(shown, separators=(",", ":")).encode()
 
-    def _take(self, look: FeedsLook) -> None:
+    def _note_look(self, look: FeedsLook) -> None:
         courses: dict[tuple[str, int], _Course] = {}
         feeds = []
         for feed in look.feeds:

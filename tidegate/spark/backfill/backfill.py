@@ -546,8 +546,8 @@ def _up_to(report: PartitionProgress, start: Timestamp) -> PartitionProgress:
 
 def _lack(feed: OneFeed) -> str:
     """Return a sentence that says what is missing in the log."""
-    if feed.lacking:
-        scan = min(feed.lacking, key=lambda scan: scan.range_id)
+    if feed.needed_scans:
+        scan = min(feed.needed_scans, key=lambda scan: scan.range_id)
         return (
             f"Range {scan.range_id} lacks versions of its keys up to {scan.upto}: from before its part of "
             "the log, or of a range that it came from."

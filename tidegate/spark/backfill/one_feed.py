@@ -41,14 +41,14 @@ _KEY_BYTES: Final = 8  # the range id in front of each request
 class OneFeed:
     """A feed that is active from the log's first record on, and what partitions say of it.
 
-    It is the ``Feeds`` of a batch driver (`tidegate.spark.changefeed.batch_driver.Feeds`). ``lacking`` are
-    scans that would bring its missing versions; nobody runs them. ``failure`` says why a partition has failed
-    the feed; it is empty otherwise.
+    It is the ``Feeds`` of a batch driver (`tidegate.spark.changefeed.batch_driver.Feeds`). ``needed_scans``
+    are scans that would bring its missing versions; nobody runs them. ``failure`` says why a partition has
+    failed the feed; it is empty otherwise.
     """
 
     def __init__(self, activation: Activate, partitions: int, cluster: str = OWN) -> None:
         self.reports: list[PartitionProgress] = []
-        self.lacking: list[Scan] = []
+        self.needed_scans: list[Scan] = []
         self.failure = ""
         self.rows = self.records = 0
         self.tables = tuple(target.table for target in activation.targets)
@@ -74,7 +74,7 @@ class OneFeed:
         """Return the id of the cluster that the feed's rows go to."""
         return {self._activation.feed_id: self._cluster}
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         """Note how far partitions are, and why they failed the feed."""
         told = list(answers)
         self.reports += self._claims.count(
@@ -85,7 +85,7 @@ class OneFeed:
                 case "ack":
                     self._note_failure(answer.body)
                 case "request":
-                    self._note_lacking(answer.body[_KEY_BYTES:])
+                    self._note_scan(answer.body[_KEY_BYTES:])
                 case "incident":
                     tell_incident(answer.body)
                 case "figures":
@@ -127,10 +127,10 @@ class OneFeed:
         if isinstance(ack, Failed) and not self.failure:
             self.failure = f"log partition {ack.partition}: {ack.reason}"
 
-    def _note_lacking(self, body: bytes) -> None:
+    def _note_scan(self, body: bytes) -> None:
         request = decode_request(body)
         if isinstance(request, Scan):
-            self.lacking.append(request)
+            self.needed_scans.append(request)
 
 
 def watching(

@@ -84,7 +84,7 @@ class Feeds(Protocol):
         Returns whether new feeds have waited for that, and begin now.
         """
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         """Note the acknowledgements and checkpoints of a finished round."""
 
     def publish(self) -> None:
@@ -397,7 +397,7 @@ class BatchDriver:
         self._exchanges += [answer.body for answer in answers if answer.kind == "exchange"]
         if any(each.everything for each in round_.instructions.values()):
             self._unheard = False
-        self._feeds.take(answers)
+        self._feeds.note_answers(answers)
         for answer in answers:
             if answer.kind == "aside":
                 self._aside.keep(answer.partition, RefusedRecord.from_json(json.loads(answer.body)))

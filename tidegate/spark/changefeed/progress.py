@@ -181,7 +181,7 @@ class QueryProgress:
         for answer in answers:
             match answer.kind:
                 case "figures":
-                    self._take(answer.partition, json.loads(answer.body))
+                    self._add_figures(answer.partition, json.loads(answer.body))
                 case "incident":
                     self._metrics.incidents.labels(answer.partition).inc()
 
@@ -210,7 +210,7 @@ class QueryProgress:
             self._tell(batch)
             self._forget()
 
-    def _take(self, partition: int, figures: Mapping[str, Any]) -> None:
+    def _add_figures(self, partition: int, figures: Mapping[str, Any]) -> None:
         self._rows += figures["rows"]
         self._records += figures["records"]
         self._batch_rows += figures["rows"]

@@ -194,8 +194,8 @@ class QueryFeeds:
         self._kept_back = self._kept_back and not begins
         return begins
 
-    def take(self, answers: Iterable[Answer]) -> None:
-        """Take the answers of a finished round, whose rows are acknowledged.
+    def note_answers(self, answers: Iterable[Answer]) -> None:
+        """Note the answers of a finished round, whose rows are acknowledged.
 
         The claims of all partitions count before any of their checkpoints does. For the checkpoints of
         several partitions, and the merged ones of a partition, are in no order of time. The last of them may

@@ -41,7 +41,7 @@ class CutRows:
         self._marker = ZERO
         self._seen = SeenVersions(place)
 
-    def take(self, records: RecordColumns) -> Iterator[RowChunk]:
+    def new_rows(self, records: RecordColumns) -> Iterator[RowChunk]:
         """Yield new rows, in the order of their offsets.
 
         Raises ``UnreadableRow``, and ``PromiseBroken``: ``LateRow`` for a row that comes for the first time

@@ -74,7 +74,7 @@ def _all(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
     """Yield all new rows. Chunks are joined, for markers often leave few rows in each."""
     waiting, rows, memory_bytes = list[RowChunk](), 0, 0
     for records in _records(cut, task):
-        for chunk in cut.take(records):
+        for chunk in cut.new_rows(records):
             waiting.append(chunk)
             rows += chunk.rows
             memory_bytes += chunk.memory_bytes
@@ -89,7 +89,7 @@ def _newest(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
     """Yield the newest version of each key. All keys are in memory, as bytes."""
     newest: dict[bytes, _Version] = {}
     for records in _records(cut, task):
-        for chunk in cut.take(records):
+        for chunk in cut.new_rows(records):
             columns = (chunk.walls.tolist(), chunk.logicals.tolist(), chunk.offsets.tolist())
             for version in zip(*columns, chunk.keys, chunk.values, chunk.records, strict=True):
                 known = newest.get(version[3])

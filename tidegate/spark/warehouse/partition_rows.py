@@ -72,7 +72,7 @@ class BucketRows:
         self._last = last
         self._seen = SeenVersions(self._place)
 
-    def take(self, record: TopicRecord) -> RowChange | None:
+    def read_row(self, record: TopicRecord) -> RowChange | None:
         """Return the row of a record; ``None`` for a marker, a tombstone, and a row that came before.
 
         Raises ``UnreadableRow`` and ``PromiseBroken`` for a record that the feed cannot have written, such as

@@ -122,7 +122,7 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
     read_to, more = max(position.offset, task.end), False
     records = task.reading.records(task.place, position.offset, task.end)
     for count, record in enumerate(records, start=1):
-        change = rows.take(record)
+        change = rows.read_row(record)
         if rows.later is not None:
             read_to = record.offset
             break

@@ -70,8 +70,8 @@ class KeyBuckets:
         self._numbers: dict[FeedPartition, int] = {}
         self.copies = 0
 
-    def take(self, rows: OpenedRows) -> None:
-        """Take rows in any order."""
+    def add_rows(self, rows: OpenedRows) -> None:
+        """Add rows, in any order."""
         if not len(rows):
             return
         self._parts.append(rows)
@@ -117,7 +117,7 @@ class KeyBuckets:
             return
         below = KeyBuckets(self._store, self._chunk_bytes, self._level + 1)
         for each in rows:
-            below.take(each)
+            below.add_rows(each)
         yield from below.chunks()
         self.copies += below.copies
 
@@ -146,7 +146,7 @@ class KeyBuckets:
         return _Block(ticket, len(rows), _memory_of(rows))
 
     def _taken_back(self, block: _Block) -> OpenedRows:
-        content = self._store.take(block.ticket)
+        content = self._store.pop(block.ticket)
         numbers = np.frombuffer(content, _NUMBER, block.rows).tolist()
         hashes = np.frombuffer(content, np.int64, block.rows, 4 * block.rows)
         chunk = unpacked(content[12 * block.rows :])

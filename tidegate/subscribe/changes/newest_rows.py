@@ -28,8 +28,8 @@ class NewestRows:
         self._count = 0
         self._at: dict[bytes, int] = {}
 
-    def take(self, rows: OpenedRows) -> None:
-        """Take rows that are not below those that were taken before.
+    def add_rows(self, rows: OpenedRows) -> None:
+        """Add rows that are not below those that were added before.
 
         Raises ``LimitExceeded`` if the share has no room.
         """

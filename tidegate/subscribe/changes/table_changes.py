@@ -120,8 +120,8 @@ class TableFollower:
         #: The table of rows is as of it; zero until it is complete.
         self.frontier = Frontier(ZERO)
 
-    def take(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> TableChanges | None:
-        """Take an opening; ``None`` while the table fills. ``offsets`` are the gate's after the opening.
+    def follow(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> TableChanges | None:
+        """Follow an opening; ``None`` while the table fills. ``offsets`` are the gate's after the opening.
 
         Raises ``SchemaMismatch``, ``UnreadableRow``, and what the table of rows raises.
         """
@@ -144,14 +144,14 @@ class TableFollower:
 
     def _fill(self, opened: OpenedRows, opening: GateOpening) -> None:
         if self._buckets is not None:
-            self._buckets.take(opened)
+            self._buckets.add_rows(opened)
             if opening.frontier > self._as_of:
                 for newest in self._buckets.chunks():
                     self._changes.begin(newest, opening.decode)
                 self._buckets = None
             return
         if len(opened):
-            self._newest.take(opened)
+            self._newest.add_rows(opened)
         passed = opening.frontier > self._as_of
         if passed or self._newest.count > _FILL_ROWS:
             self._changes.begin(self._newest.rows(), opening.decode)

@@ -64,7 +64,7 @@ class TableContents:
         """Apply a batch. Raises ``ProtocolError`` for rows that leave fewer than none, unless there may be
         debts."""
         for time, group in groupby(batch.rows, lambda row: row.time):
-            self._take(time, group)
+            self._apply_rows(time, group)
 
     def states(self, batch: ReleasedBatch) -> list[TableState]:
         """Apply a batch; returns the state after each of its timestamps, that of the snapshot first.
@@ -77,7 +77,7 @@ class TableContents:
             if snapshot_due and time > batch.opening:
                 states.append(TableState(SNAPSHOT, batch.opening, self.rows()))
                 snapshot_due = False
-            changed = self._take(time, group)
+            changed = self._apply_rows(time, group)
             if changed and not snapshot_due:
                 states.append(TableState(UPDATED, time, self.rows()))
         if snapshot_due:
@@ -89,7 +89,7 @@ class TableContents:
         rows = [row for row, count in self._counts.values() for _ in range(count)]  # none below zero
         return sorted(rows, key=values_key)
 
-    def _take(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
+    def _apply_rows(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
         """Apply all rows of a timestamp; returns whether it changed anything.
 
         Counts are checked behind the last row: an earlier row may delete what a later one inserts.

@@ -147,16 +147,16 @@ class RowGate:
         """The number of bytes of the waiting rows' keys and values."""
         return sum(wait.bytes for wait in self._waits.values())
 
-    def take(self, place: FeedPartition, record: FeedRecord) -> None:
-        """Take a record. A record below an offset that was read already is passed over.
+    def add_record(self, place: FeedPartition, record: FeedRecord) -> None:
+        """Add a record. A record below an offset that was read already is passed over.
 
         Raises ``PromiseBroken`` and ``UnreadableRow`` with topic, partition and offset; each later call
         raises the same.
         """
-        self.take_all(place, RecordColumns.of((record,)))
+        self.add_records(place, RecordColumns.of((record,)))
 
-    def take_all(self, place: FeedPartition, records: RecordColumns) -> None:
-        """Take several records of one partition, as ``take`` does: a batch costs little more than a
+    def add_records(self, place: FeedPartition, records: RecordColumns) -> None:
+        """Add several records of one partition, as ``add_record`` does: a batch costs little more than a
         record."""
         with self._first_error:
             wait = self._wait_of(place)

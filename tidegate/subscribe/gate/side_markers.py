@@ -41,8 +41,8 @@ class SideMarkers:
         self._last: dict[FeedPartition, _Laid] = {}
         self._next: dict[FeedPartition, int] = {}
 
-    def take(self, place: FeedPartition, record: FeedRecord) -> None:
-        """Take a record of the topic of markers. Raises ``UnreadableRow`` and ``MarkerFell``."""
+    def add_record(self, place: FeedPartition, record: FeedRecord) -> None:
+        """Add a record of the topic of markers. Raises ``UnreadableRow`` and ``MarkerFell``."""
         marker = self._reader.marker(place, record)
         self._next[place] = record.offset + 1
         for topic, end in marker.offsets.items():

@@ -38,7 +38,7 @@ class BlockStore(Protocol):
         """Keep a block; returns its ticket."""
         ...
 
-    def take(self, ticket: int) -> bytes:
+    def pop(self, ticket: int) -> bytes:
         """Give a block back, and forget it."""
         ...
 
@@ -93,7 +93,7 @@ def move_out(chunks: Iterable[RowChunk], store: BlockStore) -> Iterator[SpilledB
 
 def take_back(block: SpilledBlock, store: BlockStore) -> RowChunk:
     """Read the rows of a block back. Raises ``SpillLost``."""
-    return unpacked(store.take(block.ticket))
+    return unpacked(store.pop(block.ticket))
 
 
 def packed(chunks: Sequence[RowChunk]) -> bytes:

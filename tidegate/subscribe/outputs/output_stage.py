@@ -82,7 +82,7 @@ class Outputs:
         """Return the rows before all others: with PROGRESS a progress row at AS OF."""
         return self._progress_rows(self._bounds.as_of)
 
-    def take(self, updates: Iterable[Update]) -> None:
+    def add_updates(self, updates: Iterable[Update]) -> None:
         """Hold updates until the frontier passes them; their order does not matter."""
         as_of, up_to, snapshot = self._bounds.as_of, self._bounds.up_to, self._bounds.snapshot
         for update in updates:

@@ -82,7 +82,7 @@ class BatchQueue:
 
         Small batches are joined while they have at most ``batch_records`` records together.
         """
-        taken = self._take()
+        taken = self._take_joined()
         if len(self._waiting) <= self._queued_batches // 2:
             self._valve.proceed()
         return taken
@@ -91,7 +91,7 @@ class BatchQueue:
         """Put back the records of a batch that its step has not taken. They are the next step's."""
         self._waiting.appendleft(rest)
 
-    def _take(self) -> Batch | Cut:
+    def _take_joined(self) -> Batch | Cut:
         first = self._waiting.popleft()
         if isinstance(first, Cut | Batch):
             return first

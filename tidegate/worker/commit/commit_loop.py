@@ -149,9 +149,9 @@ class CommitLoop:
             asyncio.create_task(self._guarded(self._commit_batches), name="commits"),
         ]
 
-    def offer(self, batch: FetchedBatch) -> None:
+    def queue_batch(self, batch: FetchedBatch) -> None:
         """Queue a batch of the log, and halt the flow when enough is queued."""
-        self._input.offer(batch)
+        self._input.queue_batch(batch)
 
     def control(self, records: Sequence[ControlRecord]) -> None:
         """Queue messages about feeds; they are taken up at a batch boundary.
@@ -361,7 +361,7 @@ class CommitLoop:
 
         Rows that find no room are handed over later, by ``_hand_over``.
         """
-        await self._stepper.in_thread(self.outlets.take, flight.result.outputs, flight.barriers)
+        await self._stepper.in_thread(self.outlets.send_rows, flight.result.outputs, flight.barriers)
 
     async def _hand_over(self) -> None:
         if self.outlets.have_more:

@@ -37,7 +37,7 @@ class PartitionInput:
         self._controls: list[ControlRecord] = []
         self._exchanges: list[ExchangeRecord] = []
 
-    def offer(self, batch: FetchedBatch) -> None:
+    def queue_batch(self, batch: FetchedBatch) -> None:
         """Queue a batch of the log, and halt the flow when enough is queued."""
         self.batches.put(batch)
         self._came()

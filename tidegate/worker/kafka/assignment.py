@@ -27,8 +27,8 @@ class Holder(Protocol):
     def assigned(self, partition: int) -> None:
         """Begin to hold the partition: it is this worker's from now on."""
 
-    def offer(self, batch: FetchedBatch) -> None:
-        """Take a batch that came for one of its partitions."""
+    def receive_batch(self, batch: FetchedBatch) -> None:
+        """Receive a batch that came for one of its partitions."""
 
     async def released(self) -> None:
         """Release every partition. After the return nothing is written for them any more."""

@@ -37,7 +37,7 @@ class Flow(Protocol):
 
 
 class Intake:
-    """The intake of one partition: receives the batches of ``tp``, and passes them to ``take`` in sequence.
+    """The intake of one partition: receives the batches of ``tp``, and passes them on in sequence.
 
     If retention deleted records that were to be read next, ``cut`` is called with the first offset that is
     left, and the intake goes on from there. Example: 100 is to be read next and the log begins at 250, so
@@ -48,12 +48,12 @@ class Intake:
         self,
         tp: TP,
         flow: Flow,
-        take: Callable[[FetchedBatch], None],
+        pass_on: Callable[[FetchedBatch], None],
         cut: Callable[[int], None] | None = None,
     ) -> None:
         self.tp = tp
         self._flow = flow
-        self._take = take
+        self._pass_on = pass_on
         self._cut = cut
         self._next = 0
         self._halted = False
@@ -85,7 +85,7 @@ class Intake:
             self._next = offset
             self._settle()
 
-    def offer(self, batch: FetchedBatch) -> None:
+    def receive_batch(self, batch: FetchedBatch) -> None:
         """Take the batch if it begins where the last one ended; else send the consumer back to that place.
 
         A batch that follows is taken even while the consumer is being sent back: the fetch may be faster than
@@ -96,7 +96,7 @@ class Intake:
         self.note_end(batch.highwater)
         if batch.start == self._next:
             self._next = batch.end
-            self._take(batch)
+            self._pass_on(batch)
             self._moved.set()
         elif self._settling is None:
             REREADS.inc()

@@ -15,15 +15,15 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 class Companion:
     """The holder of such a topic: hands its batches to the log partitions, which do all the rest."""
 
-    def __init__(self, offer: Callable[[FetchedBatch], None]) -> None:
-        self._offer = offer
+    def __init__(self, receive: Callable[[FetchedBatch], None]) -> None:
+        self._receive = receive
 
     def assigned(self, partition: int) -> None:
         """Do nothing: the log partition of the same number opens it, once its state is restored."""
 
-    def offer(self, batch: FetchedBatch) -> None:
+    def receive_batch(self, batch: FetchedBatch) -> None:
         """Pass the batch on to its log partition."""
-        self._offer(batch)
+        self._receive(batch)
 
     async def released(self) -> None:
         """Do nothing: the log partition lets go of both."""

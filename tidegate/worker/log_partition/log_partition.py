@@ -85,11 +85,11 @@ class LogPartition:
         names = app.topic_names
         self._log_place = TP(names.log, partition)
         self._control_place = TP(names.control, partition)
-        self.log = Intake(self._log_place, app.batches, self._take, self._note_cut)
+        self.log = Intake(self._log_place, app.batches, self._queue_batch, self._note_cut)
         self.control = Intake(self._control_place, app.batches, self._take_control)
         hand_offs = TP(names.hand_offs, partition)
         self.hand_offs = Intake(hand_offs, app.batches, self._take_exchanges)
-        self.pipeline: CommitLoop | None = None
+        self.commit_loop: CommitLoop | None = None
         self._processor: PartitionProcessor | None = None
         self._released = False
         self._releasing: asyncio.Future[None] | None = None
@@ -106,21 +106,21 @@ class LogPartition:
         self.log.close()
         self.control.close()
         self.hand_offs.close()
-        if self.pipeline is None:
+        if self.commit_loop is None:
             self._state.abandon()
         await self._opening
-        if self.pipeline is not None:
-            await self.pipeline.drain()
+        if self.commit_loop is not None:
+            await self.commit_loop.drain()
         await self._in_thread(self._state.close)
 
     def report(self) -> PartitionReport:
         """Return what operators see of it: its position after the last step, and facts about a
         second older.
         """
-        if self.pipeline is None or self._processor is None:
+        if self.commit_loop is None or self._processor is None:
             return PartitionReport(self.partition, "restoring")
         position = self._processor.next_offset or 0
-        return running_report(self.pipeline, position, self.log.end, self._state.restore_ms)
+        return running_report(self.commit_loop, position, self.log.end, self._state.restore_ms)
 
     async def ranges_in(self, span: Span) -> SpanReport | None:
         """Return its ranges that have keys of ``span``, after its last step; ``None`` while it is being
@@ -159,14 +159,14 @@ class LogPartition:
         """
         self._processor = processor
         processor.pass_over(self.caution.refused)
-        self.pipeline = self._new_pipeline(processor, present)
-        self.pipeline.start()
+        self.commit_loop = self._new_commit_loop(processor, present)
+        self.commit_loop.start()
         self.control.open(processor.next_control_offset)
         self.hand_offs.open(processor.next_hand_off)
         if await self.control.read_to(present.control):
             self.log.open(processor.next_offset or 0)
 
-    def _new_pipeline(self, processor: PartitionProcessor, present: _Present) -> CommitLoop:
+    def _new_commit_loop(self, processor: PartitionProcessor, present: _Present) -> CommitLoop:
         runtime, follower = self._app.runtime, self._app.follower
 
         def opener_of(feed_id: FeedId) -> OpenRowWriter:
@@ -195,19 +195,21 @@ class LogPartition:
 
     # ---- what is read, and what became of it
 
-    def _take(self, batch: FetchedBatch) -> None:
-        assert self.pipeline is not None
-        self.pipeline.offer(batch)
+    def _queue_batch(self, batch: FetchedBatch) -> None:
+        assert self.commit_loop is not None
+        self.commit_loop.queue_batch(batch)
 
     def _take_control(self, batch: FetchedBatch) -> None:
-        assert self.pipeline is not None
+        assert self.commit_loop is not None
         messages = own_records(batch, read_control_record)
-        self.pipeline.control([ControlRecord(Offset(record.offset), message) for record, message in messages])
+        self.commit_loop.control(
+            [ControlRecord(Offset(record.offset), message) for record, message in messages]
+        )
 
     def _take_exchanges(self, batch: FetchedBatch) -> None:
-        assert self.pipeline is not None
+        assert self.commit_loop is not None
         messages = own_records(batch, self._read_exchange)
-        self.pipeline.exchange([ExchangeRecord(Offset(record.offset), each) for record, each in messages])
+        self.commit_loop.exchange([ExchangeRecord(Offset(record.offset), each) for record, each in messages])
 
     def _read_exchange(self, key: bytes | None, value: bytes) -> Exchange:
         """Read a claim or hand-off. Raises ``ForeignRecord`` if it is for another partition's range."""
@@ -217,8 +219,8 @@ class LogPartition:
         return message
 
     def _note_cut(self, log_start: int) -> None:
-        assert self.pipeline is not None
-        self.pipeline.cut(log_start)
+        assert self.commit_loop is not None
+        self.commit_loop.cut(log_start)
 
     def _note_completed(self, flight: InFlight) -> None:
         ROWS.labels(self.partition).inc(flight.rows)

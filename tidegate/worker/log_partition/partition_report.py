@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tidegate.hlc import NANOS_PER_MS
-from tidegate.processor.catchup.gap_scans import FeedLag
+from tidegate.processor.catchup.gap_scans import FeedGapStatus
 from tidegate.processor.range_facts import RangeFacts
 from tidegate.processor.status import ParkedRange, PartitionStatus
 from tidegate.worker.commit.commit_loop import CommitLoop
@@ -25,29 +25,29 @@ from tidegate.worker.output.outlet import OutletReport, OutletState
 
 
 def running_report(
-    pipeline: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
+    commit_loop: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
 ) -> PartitionReport:
     """Report on a partition that is restored. ``next_offset`` is the log position behind its last step."""
-    running = pipeline.running_step
+    running = commit_loop.running_step
     report = PartitionReport(
-        pipeline.status.partition,
-        _state(pipeline),
+        commit_loop.status.partition,
+        _state(commit_loop),
         next_offset=next_offset,
         lag_records=None if log_end is None else max(0, log_end - next_offset),
-        inflight_rows=pipeline.in_flight.rows,
-        oldest_unacknowledged_ms=int(pipeline.in_flight.oldest_s * 1000),
+        inflight_rows=commit_loop.in_flight.rows,
+        oldest_unacknowledged_ms=int(commit_loop.in_flight.oldest_s * 1000),
         step_ms=int(running.seconds * 1000),
         step_of=running.records,
-        held_for=tuple(sorted(pipeline.processor.held_for)),
+        held_for=tuple(sorted(commit_loop.processor.held_for)),
         restore_ms=restore_ms,
     )
-    return _with_status(report, pipeline.status, pipeline.outlets.report())
+    return _with_status(report, commit_loop.status, commit_loop.outlets.report())
 
 
-def _state(pipeline: CommitLoop) -> str:
-    if pipeline.waiting:
+def _state(commit_loop: CommitLoop) -> str:
+    if commit_loop.waiting:
         return WAITING
-    return "held" if pipeline.processor.held else "running"
+    return "held" if commit_loop.processor.held else "running"
 
 
 def _with_status(
@@ -74,12 +74,12 @@ def _with_status(
             QuarantineReport(status.partition, hole.range_id, hole.offset, str(hole.resolved), hole.cause)
             for hole in status.quarantined
         ),
-        lagging=tuple(_lagging(status.partition, item) for item in status.lagging),
+        lagging=tuple(_lagging(status.partition, item) for item in status.with_gaps),
         deliveries=tuple(_deliveries(status, outlets)),
     )
 
 
-def _lagging(partition: int, item: FeedLag) -> LaggingReport:
+def _lagging(partition: int, item: FeedGapStatus) -> LaggingReport:
     return LaggingReport(
         partition,
         item.feed_id,
@@ -95,11 +95,11 @@ def _lagging(partition: int, item: FeedLag) -> LaggingReport:
 
 def _deliveries(status: PartitionStatus, outlets: Sequence[OutletReport]) -> Iterator[DeliveryReport]:
     """Yield a report for each feed that has had rows here, or has missing versions here."""
-    lagging = {feed.feed_id for feed in status.lagging}
+    with_gaps = {feed.feed_id for feed in status.with_gaps}
     known = {outlet.feed_id: outlet for outlet in outlets}
-    for feed_id in sorted({*known, *lagging}):
+    for feed_id in sorted({*known, *with_gaps}):
         outlet = known.get(feed_id, OutletReport(feed_id))
-        is_catching_up = feed_id in lagging and outlet.state is OutletState.LIVE
+        is_catching_up = feed_id in with_gaps and outlet.state is OutletState.LIVE
         state = CATCHING_UP if is_catching_up else outlet.state.value
         yield DeliveryReport(status.partition, feed_id, state, outlet.waiting_bytes, outlet.spool_bytes)
 

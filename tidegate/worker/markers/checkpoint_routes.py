@@ -61,7 +61,7 @@ class CheckpointRoutes(Generic[ReceiverT]):
         definition = receiver.definition
         self.receivers[definition.id] = receiver
         early = self._early.pop(ActiveFeed(definition.id, definition.epoch), None)
-        for report in () if early is None else early.take():
+        for report in () if early is None else early.take_reports():
             receiver.apply(report)
 
     def end(self, feed_id: FeedId) -> ReceiverT:

@@ -31,7 +31,7 @@ class EarlyReports:
             self._reports = []
         self._room = 2 * len(self._reports) + _REPORTS
 
-    def take(self) -> list[PartitionProgress]:
+    def take_reports(self) -> list[PartitionProgress]:
         """Return the kept reports, and keep them no longer."""
         reports, self._reports = self._reports, []
         return reports

@@ -352,7 +352,7 @@ class FeedPublisher:
         _log.info("frontier begins", feed=self.definition.id, high_water=str(self.frontier.high_water))
         self._ahead_due = self._now() + _SPANS_S
         self._former = None
-        for report in self._early.take():
+        for report in self._early.take_reports():
             self.apply(report)
         return self.frontier
 

@@ -142,8 +142,8 @@ class Outlet:
         barrier.when_acknowledged(self._acknowledged)
         return barrier
 
-    def take(self, rows: Sequence[OutputRecord], barrier: Barrier | None) -> None:
-        """Take the rows of a batch, behind all others. Without a barrier no batch waits for them.
+    def queue_rows(self, rows: Sequence[OutputRecord], barrier: Barrier | None) -> None:
+        """Queue the rows of a batch, behind all others. Without a barrier no batch waits for them.
 
         Rows without a barrier go to the spool while the feed is spooling. In any other state they are thrown
         away.

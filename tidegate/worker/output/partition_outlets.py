@@ -72,13 +72,13 @@ class Outlets:
             if outlet.state is OutletState.LIVE
         }
 
-    def take(
+    def send_rows(
         self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
     ) -> None:
         """Hand rows to their sinks, or put them behind others that wait (step 3)."""
         for feed_id, rows in outputs.items():
             if rows:
-                self._outlet(feed_id).take(rows, barriers.get(feed_id))
+                self._outlet(feed_id).queue_rows(rows, barriers.get(feed_id))
         self.hand_over()
 
     def hand_over(self) -> None:

@@ -120,7 +120,7 @@ def test_a_table_stays_with_its_last_batch_however_soon_that_comes(
         output = batch_outputs.TableOutput(subscription)
         with output.shown():
             output.idle()
-            output.take(next_of(subscription))
+            output.deliver(next_of(subscription))
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["1", "10", "a"] in shown
 
@@ -144,13 +144,13 @@ def test_a_table_goes_on_behind_changes_that_were_skipped(feed: HandFeed) -> Non
     before = {"id": 1, "balance": 11, "note": "a"}
     with opened(feed, "SUBSCRIBE accounts WITH (PROGRESS)") as subscription:
         output = batch_outputs.TableOutput(subscription)
-        output.take(next_of(subscription))
+        output.deliver(next_of(subscription))
         feed.write(0, 8, 1, None, before)  # the row at 11 came among what was skipped
         feed.mark(9)
         batch = next_of(subscription)
         lost = HistoryLost("records are deleted", feed.topic, 0, 1)
         loss = HistoryLoss(HistoryPolicy.SKIP, Frontier(Timestamp(7, 1)), Timestamp(7, 5), lost)
-        output.take(replace(batch, loss=loss))
+        output.deliver(replace(batch, loss=loss))
         assert output._contents.rows() == [(1, 10, "a"), (2, 20, None)]
 
 

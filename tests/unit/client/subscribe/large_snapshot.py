@@ -84,10 +84,10 @@ def main(rows: int, memory_bytes: int, directory: Path, *, in_chunks: bool, tabl
     subscription = joint_subscription(tables, as_of, chunks)
     began = peak_bytes()
     for place, records in polls(rows, places):
-        gate.take_all(place, records)
+        gate.add_records(place, records)
     waited = peak_bytes() - began
     for place in places:
-        gate.take(place, marker(10**9, _SCAN_NS + 1))
+        gate.add_record(place, marker(10**9, _SCAN_NS + 1))
     delivered = batches = largest = 0
     while (opening := gate.open()) is not None:
         batch = subscription.advance(opening, gate.offsets())

@@ -63,14 +63,14 @@ def main(rows: int, memory_bytes: int, directory: Path) -> None:
     decoder = JsonDecoder(Envelope.WRAPPED)
     gate = RowGate({"orders": decoder}, [*_READ, _STUCK], spill=Spill(files, memory_bytes))
     for place in (*_READ, _STUCK):
-        gate.take(place, marker(0, _BEGIN_NS - 1))
+        gate.add_record(place, marker(0, _BEGIN_NS - 1))
     gate.open()
     began = peak_bytes()
     for place, records in polls(rows):
-        gate.take_all(place, records)
+        gate.add_records(place, records)
     waiting, grown, disk = gate.waiting_rows, peak_bytes() - began, files.disk_bytes
     for place in (*_READ, _STUCK):
-        gate.take(place, marker(10**9, _BEGIN_NS + rows))
+        gate.add_record(place, marker(10**9, _BEGIN_NS + rows))
     delivered = 0
     while (opening := gate.open()) is not None:
         delivered += len(opening.rows)

@@ -17,8 +17,8 @@ def filled(rows: int) -> RowGate:
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (FIRST, SECOND))
     for number in range(rows):
         value = f'{{"after": null, "updated": "{number + 1}.0000000000"}}'.encode()
-        gate.take(FIRST, FeedRecord(number, b"[1]", value))
-    gate.take(FIRST, marker_record(rows, Timestamp(rows)))
+        gate.add_record(FIRST, FeedRecord(number, b"[1]", value))
+    gate.add_record(FIRST, marker_record(rows, Timestamp(rows)))
     return gate
 
 
@@ -26,10 +26,10 @@ def test_a_partition_with_many_rows_ahead_of_the_others_pauses_until_half_are_go
     gate = filled(12)
     pauses = PartitionPauses(gate, (FIRST, SECOND), rows_ahead=10)
     assert pauses.now() == {FIRST}
-    gate.take(SECOND, marker_record(0, Timestamp(4)))
+    gate.add_record(SECOND, marker_record(0, Timestamp(4)))
     gate.open()
     assert (gate.waiting_of(FIRST), pauses.now()) == (8, frozenset({FIRST}))
-    gate.take(SECOND, marker_record(1, Timestamp(7)))
+    gate.add_record(SECOND, marker_record(1, Timestamp(7)))
     gate.open()
     assert (gate.waiting_of(FIRST), pauses.now()) == (5, frozenset())
 
@@ -40,5 +40,5 @@ def test_few_rows_do_not_pause_a_partition() -> None:
 
 def test_the_partition_with_the_lowest_marker_is_always_read() -> None:
     gate = filled(12)
-    gate.take(SECOND, marker_record(0, Timestamp(30)))
+    gate.add_record(SECOND, marker_record(0, Timestamp(30)))
     assert PartitionPauses(gate, (FIRST, SECOND), rows_ahead=10).now() == frozenset()

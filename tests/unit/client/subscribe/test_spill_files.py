@@ -38,9 +38,9 @@ def test_blocks_come_back_as_they_were_in_any_order(files: SpillFiles) -> None:
     tickets = [files.put(block) for block in blocks]
     assert 0 < files.disk_bytes < sum(map(len, blocks))
     for at in random.sample(range(40), 40):
-        assert files.take(tickets[at]) == blocks[at]
+        assert files.pop(tickets[at]) == blocks[at]
     assert (files.disk_bytes, opened(files)) == (0, [])
-    assert files.take(files.put(b"again")) == b"again"
+    assert files.pop(files.put(b"again")) == b"again"
 
 
 def test_a_file_is_deleted_with_the_last_of_its_blocks(files: SpillFiles) -> None:
@@ -48,7 +48,7 @@ def test_a_file_is_deleted_with_the_last_of_its_blocks(files: SpillFiles) -> Non
     tickets = [files.put(random.randbytes(500)) for _ in range(6)]
     assert len(opened(files)) == 3
     for ticket in tickets[2:4]:
-        files.take(ticket)
+        files.pop(ticket)
     assert len(opened(files)) == 2
     assert 2_000 <= files.disk_bytes < 2_100
 
@@ -77,7 +77,7 @@ def test_a_block_that_is_not_what_was_written_is_an_error(files: SpillFiles, dam
     else:
         os.ftruncate(file, 50)
     with pytest.raises(SpillLost, match=r"spill cannot be used: it is not what was written.*resume") as lost:
-        files.take(ticket)
+        files.pop(ticket)
     assert (lost.value.code, lost.value.sqlstate) == ("spill_lost", "58030")
 
 
@@ -89,7 +89,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(files: SpillFiles, monkeypatch: 
 
     monkeypatch.setattr(os, "pread", broken)
     with pytest.raises(SpillLost, match="Input/output error"):
-        files.take(ticket)
+        files.pop(ticket)
 
 
 def test_a_full_disk_is_told_when_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from tidegate.errors import FeedError, StateError
 from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ControlRecord
 from tidegate.raftlog.entry import DescriptorUpdate, Offset, Op, RaftIndex, RangeId
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.rows import Family, TableDescriptor
 from tidegate.spans import Span
@@ -442,7 +442,7 @@ def test_a_feed_that_has_failed_lacks_all_that_it_watches_of_keys_that_move(
     watched = span.intersect(feed.targets[0].spans[0])
     assert watched is not None
     assert feeds.tell_failures(_handed_on(span)) == _handed_on(span)._replace(
-        lags=(Lag(_ID, (Gap(watched, complete_to),)),)
+        told_gaps=(ToldGaps(_ID, (Gap(watched, complete_to),)),)
     )
 
 
@@ -456,4 +456,4 @@ def test_a_feed_that_was_given_up_before_its_start_may_lack_any_of_the_keys_that
     feeds.fail(_ID, FeedError("its start did not come"))
     span = Span(b"a", b"m")
     told = feeds.tell_failures(_handed_on(span))
-    assert told == _handed_on(span)._replace(lags=(Lag(_ID, (Gap(span, complete_to),)),))
+    assert told == _handed_on(span)._replace(told_gaps=(ToldGaps(_ID, (Gap(span, complete_to),)),))

@@ -36,7 +36,7 @@ class _OddKernel:
         self._feeds = {lane.feed for version in versions for lane in version.lanes or ()}
         return True
 
-    def take(self, versions: Sequence[Version]) -> Taken | None:
+    def make_records(self, versions: Sequence[Version]) -> Taken | None:
         odd = range(1, len(versions), 2)
         records = [OutputRecord("t", 0, b"odd", None, 0, []) for _ in odd]
         feeds = {feed: FeedRecords([*records], [], [*odd]) for feed in self._feeds} if odd else {}
@@ -53,7 +53,7 @@ class _OddKernel:
 
 
 class _Absent(_OddKernel):
-    def take(self, versions: Sequence[Version]) -> Taken | None:
+    def make_records(self, versions: Sequence[Version]) -> Taken | None:
         return None
 
 

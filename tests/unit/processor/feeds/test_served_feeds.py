@@ -1,4 +1,4 @@
-"""Ranges name those feeds to others that can lag and watch keys of theirs."""
+"""Ranges name those feeds to others that can miss versions and watch keys of theirs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tidegate.spans import Span
 _SCANS = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
 
 
-def _feed(name: str, *tables: object, can_lag: bool = True) -> PartitionFeed:
+def _feed(name: str, *tables: object, can_miss: bool = True) -> PartitionFeed:
     descriptors = [table.descriptor for table in tables]  # type: ignore[attr-defined]
-    message = activation(descriptors, _SCANS if can_lag else WITH_MARKERS, start=at(1), feed_id=name)
+    message = activation(descriptors, _SCANS if can_miss else WITH_MARKERS, start=at(1), feed_id=name)
     feed = PartitionFeed(message, None)
     feed.activate(message)
     return feed
@@ -28,7 +28,7 @@ _FEEDS = [
     _feed("plain", PLAIN),
     _feed("other", OTHER),
     _feed("both", PLAIN, OTHER),
-    _feed("live", PLAIN, can_lag=False),
+    _feed("live", PLAIN, can_miss=False),
 ]
 
 

@@ -18,7 +18,7 @@ from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import KeyValue, Offset, RangeId
 from tidegate.raftlog.request import Scan
-from tidegate.ranges.gap import Lag
+from tidegate.ranges.gap import ToldGaps
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
 from tidegate.ranges.range_state import RangeState
 
@@ -53,8 +53,8 @@ def _claim(driven: Driven) -> Claim:
 
 def _hand_off(claim: Claim, seconds: float) -> HandOff:
     """The parent's answer: every row is out, and the feed misses none."""
-    lags = (Lag(str(_FEED.feed_id), ()),)
-    return HandOff(claim, ResolvedTimestamp(at(seconds)), complete=True, span=claim.span, lags=lags)
+    told = (ToldGaps(str(_FEED.feed_id), ()),)
+    return HandOff(claim, ResolvedTimestamp(at(seconds)), complete=True, span=claim.span, told_gaps=told)
 
 
 def _deliver(driven: Driven, message: Exchange) -> None:

@@ -22,6 +22,7 @@ from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.partitions import FEED, MIDDLE, Partitions, split_log
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import LogRecord, StepResult
+from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.moving.range_entries import RangeEntries
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.decode import decode_key
@@ -73,8 +74,8 @@ class _ModelPartitions(Partitions):
         for driven in self.driven:
             _as_model(driven.processor)
 
-    def restart(self, number: int) -> None:
-        super().restart(number)
+    def restart(self, number: int, config: ProcessorConfig | None = None) -> None:
+        super().restart(number, config)
         _as_model(self.driven[number].processor)
 
 

@@ -30,14 +30,14 @@ def rows_after(changes: list[StateChange]) -> _Rows:
 def digests_of(rows: _Rows) -> TableDigests:
     """Return the digests of rows that are read one after the other."""
     digests = RowDigests()
-    digests.take(StateChange(table, key, value) for (table, key), value in rows.items())
+    digests.add_changes(StateChange(table, key, value) for (table, key), value in rows.items())
     return digests.digests(0)
 
 
 @given(_changes)
 def test_following_changes_comes_to_the_digest_of_the_rows_that_are_left(changes: list[StateChange]) -> None:
     following = RowDigests()
-    following.take(changes)
+    following.add_changes(changes)
     assert following.digests(0) == digests_of(rows_after(changes))
 
 

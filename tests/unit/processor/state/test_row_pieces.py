@@ -18,7 +18,7 @@ _VALUES = st.one_of(st.none(), st.binary(max_size=5 * _MOST).map(lambda rest: b"
 
 def _joined(state: StoredState, pieces: RowPieces | None = None) -> list[StoredRow]:
     pieces = pieces or RowPieces(_MOST)
-    rows = [pieces.take(table, key, value) for (table, key), value in state.items()]
+    rows = [pieces.join_piece(table, key, value) for (table, key), value in state.items()]
     pieces.finish()
     return [row for row in rows if row is not None]
 

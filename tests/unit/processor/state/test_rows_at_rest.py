@@ -95,7 +95,7 @@ _MORE: Final[dict[str, Any]] = {
     "hand_offs": {_CLAIM: None},
     "claims": {_CLAIM},
     "heirs": (_CLAIM,),
-    "lags": {"feed": (Gap(_SPAN, None),)},
+    "gaps": {"feed": (Gap(_SPAN, None),)},
     "mutated": (None,),
     "chunks": [None],
     "stored_chunks": (None,),

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tidegate.errors import StateMismatch
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.state import state_pb2 as pb
-from tidegate.processor.state.gap_codec import lags_message
+from tidegate.processor.state.gap_codec import told_gaps_message
 from tidegate.processor.state.state_codec import range_row, read_range, told_rows
 from tidegate.processor.state.stored_frame import pack
 from tidegate.processor.state.told_codec import read_told, told_value
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import Offset, RaftIndex, RangeId
 from tidegate.ranges.claim_answer import answer_claim
-from tidegate.ranges.gap import Gap, Lag
+from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, Hole, Promise
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.spans import Span
@@ -28,13 +28,13 @@ _KEYS = st.binary(min_size=1, max_size=4)
 _SPANS = st.builds(lambda start, rest: Span(start, start + rest), _KEYS, _KEYS)
 _TIMES = st.builds(Timestamp, st.integers(1, 2**60), st.integers(0, 9))
 _GAPS = st.lists(st.builds(Gap, _SPANS, st.none() | _TIMES), max_size=2).map(tuple)
-_LAGS = st.none() | st.dictionaries(st.sampled_from("abcde"), _GAPS).map(
-    lambda lags: tuple(Lag(*item) for item in lags.items())
+_TOLD = st.none() | st.dictionaries(st.sampled_from("abcde"), _GAPS).map(
+    lambda gaps: tuple(ToldGaps(*item) for item in gaps.items())
 )
 _RESOLVED = st.builds(lambda wall: ResolvedTimestamp(Timestamp(wall)), st.integers(0, 2**60))
 _INDEXES = st.builds(RaftIndex, st.integers(1, 99))
-_PROMISES = st.builds(Promise, _INDEXES, _RESOLVED, st.none() | _SPANS, _LAGS, st.integers(1, 2**60))
-_HOLES = st.builds(Hole, _INDEXES, _INDEXES, st.none() | _SPANS, _RESOLVED, _LAGS)
+_PROMISES = st.builds(Promise, _INDEXES, _RESOLVED, st.none() | _SPANS, _TOLD, st.integers(1, 2**60))
+_HOLES = st.builds(Hole, _INDEXES, _INDEXES, st.none() | _SPANS, _RESOLVED, _TOLD)
 
 
 def _state(promises: list[Promise], holes: list[Hole] | None = None) -> RangeState:
@@ -64,10 +64,12 @@ def test_promises_and_holes_come_back_as_they_were(promises: list[Promise], hole
 @given(st.lists(_PROMISES, max_size=4), st.lists(_HOLES, max_size=3))
 def test_what_stood_in_the_row_of_the_range_is_read(promises: list[Promise], holes: list[Hole]) -> None:
     row = pb.Range(offset=3, status=RangeStatus.LIVE.value)
-    for at, resolved, span, lags, _ in promises:
+    for at, resolved, span, told, _ in promises:
         start, end = span or (b"", b"")
-        row.promises.add(index=at, resolved_wall=resolved.wall, start=start, end=end, lags=lags_message(lags))
-    for before, last_index, span, resolved, lags in holes:
+        row.promises.add(
+            index=at, resolved_wall=resolved.wall, start=start, end=end, lags=told_gaps_message(told)
+        )
+    for before, last_index, span, resolved, told in holes:
         start, end = span or (b"", b"")
         row.holes.add(
             before=before,
@@ -75,7 +77,7 @@ def test_what_stood_in_the_row_of_the_range_is_read(promises: list[Promise], hol
             resolved_wall=resolved.wall,
             start=start,
             end=end,
-            lags=lags_message(lags),
+            lags=told_gaps_message(told),
         )
     state = read_range(encode_key(_ID), pack(row)).state
     assert state.holes == holes
@@ -90,7 +92,7 @@ def _promises(count: int, feeds: int, *, alike: bool) -> list[Promise]:
             ResolvedTimestamp(Timestamp(at)),
             Span(b"a", b"z"),
             tuple(
-                Lag(f"feed-{feed:020}", () if alike else (Gap(Span(b"a", b"z"), Timestamp(at, feed)),))
+                ToldGaps(f"feed-{feed:020}", () if alike else (Gap(Span(b"a", b"z"), Timestamp(at, feed)),))
                 for feed in range(feeds)
             ),
             at,
@@ -117,7 +119,7 @@ def test_beyond_its_bound_a_range_forgets_its_oldest_promises_and_tells_nothing_
     assert _told_again(stored).promises == state.promises, "what is stored is what it goes on with"
     gone = answer_claim(state, Claim(RangeId(8), _ID, RaftIndex(1), Span(b"a", b"m")))
     assert gone is not None
-    assert (gone.resolved, gone.span, gone.lags) == (Timestamp(0), None, None)
+    assert (gone.resolved, gone.span, gone.told_gaps) == (Timestamp(0), None, None)
 
 
 @pytest.mark.parametrize("count", range(2, 10))
@@ -132,14 +134,14 @@ def test_beyond_its_bound_a_range_forgets_the_older_half_of_its_promises(count: 
 
 
 def test_beyond_its_bound_a_range_knows_no_more_of_its_oldest_holes_than_that_they_are_there() -> None:
-    lags = _promises(1, 300, alike=False)[0].lags
+    told = _promises(1, 300, alike=False)[0].told_gaps
     holes = [
         Hole(
             RaftIndex(10 * at),
             RaftIndex(10 * at + 5),
             Span(b"a", b"z"),
             ResolvedTimestamp(Timestamp(9)),
-            lags,
+            told,
         )
         for at in range(1, 30)
     ]

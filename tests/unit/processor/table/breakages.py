@@ -29,7 +29,7 @@ def _other_key(log: HandLog, broken: HandRange) -> None:
     log.write_bytes(0, encode_key(broken.id), encode_entry(broken.command()._replace(range_id=RangeId(77))))
 
 
-def _index_gap(log: HandLog, broken: HandRange) -> None:
+def _missing_entries(log: HandLog, broken: HandRange) -> None:
     broken.index += 2
     broken.apply()
 
@@ -100,7 +100,7 @@ BREAKAGES: Final[dict[str, tuple[Breakage, str]]] = {
     "garbage": (garbage, "not a log entry"),
     "no value": (_no_value, "has no value"),
     "another range's key": (_other_key, "names range 77"),
-    "missing index": (_index_gap, "raft indexes 12 to 13 are missing"),
+    "missing index": (_missing_entries, "raft indexes 12 to 13 are missing"),
     "no op log": (_no_op_log, "no op log"),
     "write below resolved": (_below_resolved, "at or below the resolved timestamp"),
     "intent below resolved": (_intent_below_resolved, "at or below the resolved timestamp"),

@@ -144,7 +144,7 @@ def test_a_first_snapshot_that_breaks_in_its_intents_has_told_nothing() -> None:
     (scan,) = [request for result in driven.results for request in result.requests]
     assert isinstance(scan, Scan)
     assert not scan.all_versions
-    assert [lag.ranges for lag in driven.processor.status().lagging] == [1]
+    assert [each.ranges for each in driven.processor.status().with_gaps] == [1]
 
 
 @pytest.mark.parametrize("key", [None, b"short", b"\xff" * 8, encode_key(RangeId(0))])

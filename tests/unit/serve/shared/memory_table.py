@@ -129,10 +129,10 @@ class MemorySource:
                 return
             place, record = self._records[self._at]
             self._at += 1
-        self._take(place, record)
+        self._pass_on(place, record)
 
-    def _take(self, place: FeedPartition, record: FeedRecord) -> None:
-        self._gate.take(place, record)
+    def _pass_on(self, place: FeedPartition, record: FeedRecord) -> None:
+        self._gate.add_record(place, record)
 
     def offsets(self) -> dict[FeedPartition, int]:
         return self._gate.offsets()
@@ -228,7 +228,7 @@ class Follower:
         self.batches: list[SubscriptionBatch] = []
         self.states: list[tuple[Timestamp, list[RowValues]]] = []
 
-    async def take(self) -> SubscriptionBatch | None:
+    async def next_batch(self) -> SubscriptionBatch | None:
         batch = await self.stream.next()
         if batch is not None:
             self.batches.append(batch)
@@ -243,7 +243,7 @@ class Follower:
     async def take_to(self, end: Timestamp) -> None:
         """Take until all up to ``end`` has come."""
         while not self.batches or self.batches[-1].frontier <= end:
-            assert await self.take() is not None
+            assert await self.next_batch() is not None
 
 
 async def read_to(table: MemoryTable, wall: int) -> None:

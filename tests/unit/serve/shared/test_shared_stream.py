@@ -88,7 +88,7 @@ def test_every_stream_sees_the_table_as_of_each_frontier(
         while not follower.batches or follower.batches[-1].frontier <= END:
             table.source.let(random.randrange(20))
             await asyncio.sleep(random.choice((0, 0, 0.0005)))
-            await follower.take()
+            await follower.next_batch()
         assert [batch.is_snapshot for batch in follower.batches].count(True) == 1
         for frontier, rows in follower.states:
             assert rows == by_value(history.rows_at(frontier))
@@ -389,9 +389,9 @@ def test_up_to_ends_a_stream() -> None:
         async with memory_table(one_a_time((1, 2, 5, 9)), Timestamp(2)) as table:
             await read_to(table, 2)
             follower = Follower(table.stream("SUBSCRIBE accounts WITH (PROGRESS) UP TO 7"))
-            await follower.take()
+            await follower.next_batch()
             await read_to(table, 9)
-            while await follower.take() is not None:
+            while await follower.next_batch() is not None:
                 pass
             assert follower.batches[-1].is_last
             assert follower.batches[-1].frontier == Timestamp(7)

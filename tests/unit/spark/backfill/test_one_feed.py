@@ -79,7 +79,7 @@ def test_of_two_ranges_that_claim_the_same_keys_the_slower_one_counts(
     (span,) = feed.targets[0].spans
     walls = (100, 50) if fast_first else (50, 100)
     survey = OneFeed(feed, 2)
-    survey.take(
+    survey.note_answers(
         [
             _checkpoint(feed, number, span, generation, wall)
             for number, (generation, wall) in enumerate(zip(generations, walls, strict=True))
@@ -126,9 +126,9 @@ class Surveyed:
         driven = active(watching)
         driven.run(self._log[0])
         for result in driven.results:
-            found.take([Answer(0, "ack", ack.to_bytes()) for ack in result.acks])
+            found.note_answers([Answer(0, "ack", ack.to_bytes()) for ack in result.acks])
             if result.checkpoint is not None:
-                found.take([Answer(0, "checkpoint", encode_checkpoint(result.checkpoint))])
+                found.note_answers([Answer(0, "checkpoint", encode_checkpoint(result.checkpoint))])
         return found
 
 
@@ -168,11 +168,13 @@ def test_a_range_of_another_index_holds_the_scan_since_progress_is_of_whole_tabl
     above = Span(_SECOND.end, PLAIN.span.end)
     below = Span(PLAIN.span.start, _FIRST.start)
     found = OneFeed(feed, 4)
-    found.take([_checkpoint(feed, 0, _FIRST, 1, 100)])
+    found.note_answers([_checkpoint(feed, 0, _FIRST, 1, 100)])
     assert found.complete_to(ZERO) == ZERO
     parts = enumerate((below, Span(_FIRST.end, _SECOND.start), _SECOND, above), start=1)
     rest = [(number, span) for number, span in parts if span.start < span.end]
-    found.take([_checkpoint(feed, number, span, 1, 50 if span == _SECOND else 100) for number, span in rest])
+    found.note_answers(
+        [_checkpoint(feed, number, span, 1, 50 if span == _SECOND else 100) for number, span in rest]
+    )
     assert found.complete_to(ZERO) == Timestamp(50)
 
 

@@ -89,11 +89,11 @@ def test_it_begins_on_that_cluster_above_the_accepted_place_once_the_former_epoc
         assert message == Remove(feed.feed_id, FIRST_EPOCH)
         assert admin.partitions(target.topic) is None
         assert feeds.clusters() == {f"{feed.feed_id}/2": ""}
-        feeds.take(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
+        feeds.note_answers(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
         ((message, _),) = feeds.announcements()
         assert isinstance(message, Register)
         assert message.definition.options.cursor == Timestamp(5)
-        feeds.take(world.answers(Registered(feed.feed_id, _SECOND, 0, 7, Timestamp(99), ())))
+        feeds.note_answers(world.answers(Registered(feed.feed_id, _SECOND, 0, 7, Timestamp(99), ())))
         ((message, _),) = feeds.announcements()
         assert isinstance(message, Activate)
         assert (message.start, message.targets) == (Timestamp(5), feed.targets)
@@ -111,9 +111,9 @@ def test_a_feed_whose_rows_the_query_does_not_take_is_pending_and_its_state_says
     feed = world.feed
     with closing(world.open()) as feeds:
         assert feeds.announcements()
-        feeds.take(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
+        feeds.note_answers(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
         assert feeds.announcements()
-        feeds.take(world.answers(Registered(feed.feed_id, _SECOND, 0, 7, Timestamp(99), ())))
+        feeds.note_answers(world.answers(Registered(feed.feed_id, _SECOND, 0, 7, Timestamp(99), ())))
         assert not feeds.announcements()
         state = feeds._jobs.view[feed.feed_id].current_state
         assert state is not None
@@ -128,7 +128,7 @@ def test_while_another_cluster_answers_it_is_pending_and_its_state_says_for_whic
     feed = world.feed
     with closing(world.open()) as feeds:
         assert feeds.announcements()
-        feeds.take(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
+        feeds.note_answers(world.answers(Removed(feed.feed_id, FIRST_EPOCH, 0)))
         assert not feeds.announcements()
         state = feeds._jobs.view[feed.feed_id].current_state
         assert state is not None

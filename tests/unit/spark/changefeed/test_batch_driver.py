@@ -68,7 +68,7 @@ class Told:
     def clusters(self) -> dict[str, str]:
         return {}
 
-    def take(self, answers: Iterable[Answer]) -> None:
+    def note_answers(self, answers: Iterable[Answer]) -> None:
         self.taken += answers
 
     def publish(self) -> None:

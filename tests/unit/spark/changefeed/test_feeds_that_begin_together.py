@@ -102,7 +102,7 @@ def _register(feeds: QueryFeeds, definitions: Sequence[FeedDefinition]) -> None:
     (table,) = {each.tables[0] for each in definitions}
     known = (KnownTable(table, _TABLE.id),)
     acks = [Registered(each.id, FIRST_EPOCH, 0, 0, Timestamp(7), known) for each in definitions]
-    feeds.take([Answer(0, "ack", ack.to_bytes()) for ack in acks])
+    feeds.note_answers([Answer(0, "ack", ack.to_bytes()) for ack in acks])
 
 
 def _states(broker: KafkaBroker, topics: Topics) -> dict[FeedId, FeedState]:
@@ -131,7 +131,7 @@ def test_topics_of_feeds_that_begin_together_are_created_at_once(
         assert {each.start for each in activations} == {Timestamp(7)}
         assert _states(broker, topics) == dict.fromkeys([each.id for each in new], FeedState.STARTING)
         assert feeds.high_waters().keys() == {each.id for each in new}, "M0 is done before a checkpoint comes"
-        feeds.take([Answer(0, "ack", Active(each.id, FIRST_EPOCH, 0).to_bytes()) for each in new])
+        feeds.note_answers([Answer(0, "ack", Active(each.id, FIRST_EPOCH, 0).to_bytes()) for each in new])
         assert _told(feeds) == {}
         assert _states(broker, topics) == dict.fromkeys([each.id for each in new], FeedState.RUNNING)
 
@@ -275,10 +275,12 @@ def test_a_feed_waits_for_the_topics_of_one_that_has_ended_and_begins_above_its_
             assert state is not None
             assert "the feed first had its topics and has ended" in state.error
         removed = Removed(new[0].id, FIRST_EPOCH, 0, highest=Timestamp(90))
-        feeds.take([Answer(0, "ack", removed.to_bytes())])
+        feeds.note_answers([Answer(0, "ack", removed.to_bytes())])
         assert _told(feeds)[heir.id] is Register
         known = (KnownTable(heir.tables[0], _TABLE.id),)
-        feeds.take([Answer(0, "ack", Registered(heir.id, FIRST_EPOCH, 0, 0, Timestamp(7), known).to_bytes())])
+        feeds.note_answers(
+            [Answer(0, "ack", Registered(heir.id, FIRST_EPOCH, 0, 0, Timestamp(7), known).to_bytes())]
+        )
         assert _told(feeds)[heir.id] is Activate
         begun = feeds._jobs.view[heir.id].beginning
         assert begun is not None

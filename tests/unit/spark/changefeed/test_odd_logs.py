@@ -97,7 +97,7 @@ def _changes_in_holes_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Mutations, "note", note)
 
 
-def _lags_of_parents_forgotten(patch: pytest.MonkeyPatch) -> None:
+def _gaps_of_parents_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A detached feed has everything of keys that were handed off, up to the hand-off's time."""
     patch.setattr(journal, "told_of", lambda *_: ())
 
@@ -140,7 +140,7 @@ def _refusals_forgotten(patch: pytest.MonkeyPatch) -> None:
         (_hidden_changes_forgotten, "changes in holes and backlogs"),
         (_changes_between_epochs_forgotten, "changes while a feed comes"),
         (_changes_in_holes_forgotten, "changes in holes and backlogs"),
-        (_lags_of_parents_forgotten, "lost Snapshots"),
+        (_gaps_of_parents_forgotten, "lost Snapshots"),
         (_clock_by_record, "wrong times"),
         (_refusals_forgotten, "rows too large"),
         (_refusals_forgotten, "deleted topics"),

@@ -278,7 +278,7 @@ def test_a_failure_of_a_feed_that_workers_take_over_is_written_for_them(
     failed = Failed(feed.feed_id, FIRST_EPOCH, 0, "range 1 changed rows outside its op log")
     with closing(_query_feeds(broker, topics)) as feeds:
         feeds._jobs.read_to_end()
-        feeds.take([Answer(0, "ack", failed.to_bytes())])
+        feeds.note_answers([Answer(0, "ack", failed.to_bytes())])
         feeds.publish()
     wait_until_ended(broker.bootstrap, {TopicPartition(topics.control_acks, 0)})
     assert list(read_acks(KafkaConnection(broker.bootstrap), topics.control_acks, 2)) == [failed]
@@ -419,7 +419,7 @@ def test_a_new_feed_is_told_once_partitions_have_come_to_the_end_of_the_log_as_i
     figures = Answer(0, "figures", json.dumps({"next_offset": 1}).encode())
     with closing(_query_feeds(broker, topics)) as feeds:
         assert not feeds.announcements()
-        feeds.take([figures])
+        feeds.note_answers([figures])
         assert not feeds.reached(lambda: {0: 1})
         assert not feeds.announcements()
         assert feeds.reached(lambda: {0: 2})
@@ -466,7 +466,7 @@ def test_a_range_that_goes_on_beside_another_one_holds_the_frontier_wherever_a_r
 
     with closing(_query_feeds(broker, topics)) as feeds:
         monkeypatch.setattr(feeds._markers, "apply", apply)
-        feeds.take(answers)
+        feeds.note_answers(answers)
     assert frontier.high_water <= Timestamp(110 * NANOS_PER_SECOND)
 
 

@@ -24,7 +24,7 @@ def _read(rows: CutRows, records: list[FeedRecord], sizes: list[int]) -> list[tu
     found, at, turn = list[tuple[Timestamp, bytes]](), 0, 0
     while at < len(records) and not rows.complete:
         size = sizes[turn % len(sizes)]
-        for chunk in rows.take(RecordColumns.of(records[at : at + size])):
+        for chunk in rows.new_rows(RecordColumns.of(records[at : at + size])):
             times = zip(chunk.walls.tolist(), chunk.logicals.tolist(), strict=True)
             found += zip(map(Timestamp._make, times), chunk.keys, strict=True)
         at, turn = at + size, turn + 1

@@ -270,7 +270,7 @@ def test_a_row_whose_value_was_left_out_stops_the_load_and_is_taken_for_no_delet
     options = replace(OPTIONS, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=999_000)
     rows = BucketRows(place, decoder_for(options), BUCKETS, NO_BUCKET)
     with pytest.raises(UnreadableRow, match=r"offset 4 of accounts\[0\] .* 1234567 bytes was too large"):
-        rows.take(TopicRecord(*place, 4, b"[1]", b"", 0, [left_out.header()]))
+        rows.read_row(TopicRecord(*place, 4, b"[1]", b"", 0, [left_out.header()]))
 
 
 def test_markers_that_fall_stop_the_load() -> None:

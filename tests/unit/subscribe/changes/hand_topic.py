@@ -75,7 +75,7 @@ class Topic:
         gate = gate or self.gate()
         found = []
         for record in self.records:
-            gate.take(PLACE, record)
+            gate.add_record(PLACE, record)
             while (opening := gate.open()) is not None:
                 found.append((opening, dict(gate.offsets())))
         return found
@@ -101,7 +101,7 @@ class Topic:
         shown: list[Any] = []
         for opening, offsets in self.openings():
             begins = follower.frontier.wall == 0
-            changes = follower.take(opening, offsets)
+            changes = follower.follow(opening, offsets)
             if changes is not None and begins:
                 shown += shown_by.snapshot(list(rows._rows.values()), follower.frontier).rows
             elif changes is not None:

@@ -52,7 +52,7 @@ def test_each_key_has_its_newest_row_once(keys: int, chunk_rows: int) -> None:
         parts.append(rows_of(partition, rows, 20 * part))
     random.shuffle(parts)
     for each in parts:
-        buckets.take(each)
+        buckets.add_rows(each)
     found: dict[bytes, tuple[int, bytes | None, int]] = {}
     sizes = []
     for chunk in buckets.chunks():
@@ -72,7 +72,7 @@ def test_a_key_with_many_versions_needs_no_store() -> None:
     store = MemorySpill()
     buckets = KeyBuckets(store, 100 * ROW_BYTES)
     for part in range(50):
-        buckets.take(rows_of(0, [(1, 1 + part * 30 + each, b"v") for each in range(30)]))
+        buckets.add_rows(rows_of(0, [(1, 1 + part * 30 + each, b"v") for each in range(30)]))
     (chunk,) = buckets.chunks()
     assert chunk.walls.tolist() == [1_500]
     assert not store.puts
@@ -80,17 +80,17 @@ def test_a_key_with_many_versions_needs_no_store() -> None:
 
 def test_copies_are_counted_and_another_value_of_one_version_is_refused() -> None:
     buckets = KeyBuckets(MemorySpill(), 100 * ROW_BYTES)
-    buckets.take(rows_of(0, [(1, 5, b"a"), (1, 5, b"a"), (2, 5, b"b")]))
+    buckets.add_rows(rows_of(0, [(1, 5, b"a"), (1, 5, b"a"), (2, 5, b"b")]))
     (chunk,) = buckets.chunks()
     assert len(chunk) == 2
     assert buckets.copies == 1
-    buckets.take(rows_of(0, [(1, 5, b"a")]))
-    buckets.take(rows_of(0, [(1, 5, b"c")], 7))
+    buckets.add_rows(rows_of(0, [(1, 5, b"a")]))
+    buckets.add_rows(rows_of(0, [(1, 5, b"c")], 7))
     with pytest.raises(RepeatDiffers, match="offset 7"):
         list(buckets.chunks())
 
 
 def test_no_rows_are_no_chunk() -> None:
     buckets = KeyBuckets(MemorySpill(), 0)
-    buckets.take(rows_of(0, []))
+    buckets.add_rows(rows_of(0, []))
     assert list(buckets.chunks()) == []

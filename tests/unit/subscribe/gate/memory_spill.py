@@ -16,6 +16,6 @@ class MemorySpill:
         self.blocks[self.puts] = block
         return self.puts
 
-    def take(self, ticket: int) -> bytes:
+    def pop(self, ticket: int) -> bytes:
         """Give a block back, and forget it."""
         return self.blocks.pop(ticket)

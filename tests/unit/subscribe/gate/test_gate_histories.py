@@ -57,9 +57,9 @@ class _Reader:
 
     def read(self, place: FeedPartition, record: FeedRecord) -> None:
         if place.topic == SIDE:
-            self._side.take(place, record)
+            self._side.add_record(place, record)
         else:
-            self._gate.take(place, record)
+            self._gate.add_record(place, record)
             # The consumer's position: the next record's offset, for those between have no record.
             behind = [offset for offset in self._rows[place] if offset > record.offset]
             self._side.reach(place, min(behind, default=record.offset + 100))

@@ -103,7 +103,7 @@ def full_gate(store: MemorySpill, budget_bytes: int, rows: int) -> RowGate:
     padding = "x" * _VALUE_BYTES
     for at in range(rows):
         value = f'{{"after": {{"id": {at}, "pad": "{padding}"}}, "updated": "{at + 1}.0000000000"}}'.encode()
-        gate.take(ONE, FeedRecord(at, b"[%d]" % at, value))
+        gate.add_record(ONE, FeedRecord(at, b"[%d]" % at, value))
     return gate
 
 
@@ -115,7 +115,7 @@ def test_what_waits_beyond_the_budget_is_moved_out_once_and_comes_back_once_in_s
     assert rows * _VALUE_BYTES - budget < gate.spilled_rows * _VALUE_BYTES < rows * _VALUE_BYTES
     assert gate.offsets()[ONE] == 0
     for place, offset in ((ONE, rows), (OTHER, 0)):
-        gate.take(place, marker(offset, rows))
+        gate.add_record(place, marker(offset, rows))
     puts, frontiers, seen = store.puts, [], []
     while (opening := gate.open()) is not None:
         assert len(opening.rows) * _VALUE_BYTES < 2 * budget + 2 * BLOCK_BYTES
@@ -131,20 +131,20 @@ def test_what_waits_beyond_the_budget_is_moved_out_once_and_comes_back_once_in_s
 def test_a_resume_reads_the_first_row_again_that_waits_also_when_it_was_moved_out_twice() -> None:
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE, OTHER), spill=Spill(MemorySpill(), 500))
 
-    def take(first: int, *times: int) -> None:
+    def add_rows(first: int, *times: int) -> None:
         rows = [row(first + at, first + at, time) for at, time in enumerate(times)]
-        gate.take_all(ONE, RecordColumns.of(rows))
+        gate.add_records(ONE, RecordColumns.of(rows))
 
     def open_at(offset: int, wall: int) -> list[tuple[int, bytes]] | None:
-        gate.take(ONE, marker(offset, wall))
-        gate.take(OTHER, marker(offset, wall))
+        gate.add_record(ONE, marker(offset, wall))
+        gate.add_record(OTHER, marker(offset, wall))
         return shown(gate.open())
 
-    take(0, 20, 5, 6)  # moved out
-    take(3, 3, 20)
+    add_rows(0, 20, 5, 6)  # moved out
+    add_rows(3, 3, 20)
     assert open_at(5, 3) == [(3, b"[3]")]
     assert open_at(6, 5) == [(5, b"[1]")]  # rows 0 and 2 are back in memory, behind row 4
-    take(7, 20)  # all of them are moved out in one block, which is not in the order of their offsets
+    add_rows(7, 20)  # all of them are moved out in one block, which is not in the order of their offsets
     assert open_at(8, 6) == [(6, b"[2]")]
     assert gate.offsets()[ONE] == 0
 
@@ -153,8 +153,8 @@ def test_rows_of_one_timestamp_come_together_however_many() -> None:
     store = MemorySpill()
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE,), spill=Spill(store, 1_000))
     for at in range(50):
-        gate.take(ONE, row(at, at, 5))
-    gate.take(ONE, marker(50, 9))
+        gate.add_record(ONE, row(at, at, 5))
+    gate.add_record(ONE, marker(50, 9))
     assert gate.spilled_rows > 40
     opening = gate.open()
     assert opening is not None
@@ -166,8 +166,8 @@ def test_a_row_that_was_decoded_waits_as_its_bytes() -> None:
     store = MemorySpill()
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE,), spill=Spill(store, 0))
     value = b'{"after": {"id": 1}, "updated": "5.0000000000" }'  # not the usual end, so it is decoded at once
-    gate.take(ONE, FeedRecord(0, b"[1]", value))
-    gate.take(ONE, marker(1, 9))
+    gate.add_record(ONE, FeedRecord(0, b"[1]", value))
+    gate.add_record(ONE, marker(1, 9))
     assert len(store.blocks) == 1
     opening = gate.open()
     assert opening is not None
@@ -179,7 +179,7 @@ def test_rows_that_wait_in_memory_come_in_steps_of_a_part_of_the_budget_too() ->
     store = MemorySpill()
     gate = full_gate(store, budget, rows)
     for place, offset in ((ONE, rows), (OTHER, 0)):
-        gate.take(place, marker(offset, rows))
+        gate.add_record(place, marker(offset, rows))
     assert store.puts == 0
     frontiers, seen = [], []
     while (opening := gate.open()) is not None:
@@ -196,8 +196,8 @@ def test_rows_that_wait_in_memory_come_in_steps_of_a_part_of_the_budget_too() ->
 def test_a_gate_that_keeps_nothing_in_memory_does_not_open_for_each_row() -> None:
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE,), spill=Spill(MemorySpill(), 0))
     for at in range(50):
-        gate.take(ONE, row(at, at, at + 1))
-    gate.take(ONE, marker(50, 50))
+        gate.add_record(ONE, row(at, at, at + 1))
+    gate.add_record(ONE, marker(50, 50))
     opening = gate.open()
     assert opening is not None
     assert len(opening.rows) == 50
@@ -216,9 +216,9 @@ def test_whatever_the_budget_the_rows_are_the_same_and_no_timestamp_is_parted(
         gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE, OTHER), spill=spill)
         for at, (wall, logical) in enumerate(times):
             value = f'{{"after": {{"id": {at}}}, "updated": "{wall}.{logical:010}"}}'.encode()
-            gate.take((ONE, OTHER)[at % 2], FeedRecord(at, b"[%d]" % at, value))
+            gate.add_record((ONE, OTHER)[at % 2], FeedRecord(at, b"[%d]" % at, value))
         for place in (ONE, OTHER):
-            gate.take(place, marker(len(times), 10))
+            gate.add_record(place, marker(len(times), 10))
         openings = []
         while (opening := gate.open()) is not None:
             openings.append((opening.frontier, [(each.updated, each.key) for each in opening.versions]))
@@ -231,19 +231,19 @@ def test_whatever_the_budget_the_rows_are_the_same_and_no_timestamp_is_parted(
 
 
 class _Lost(MemorySpill):
-    def take(self, ticket: int) -> bytes:
+    def pop(self, ticket: int) -> bytes:
         raise SpillLost("lost")
 
 
 def test_rows_that_do_not_come_back_end_the_gate_for_good() -> None:
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (ONE,), spill=Spill(_Lost(), 0))
-    gate.take(ONE, row(0, 1, 5))
-    gate.take(ONE, marker(1, 9))
+    gate.add_record(ONE, row(0, 1, 5))
+    gate.add_record(ONE, marker(1, 9))
     for _ in range(2):
         with pytest.raises(SpillLost):
             gate.open()
     with pytest.raises(SpillLost):
-        gate.take(ONE, marker(2, 10))
+        gate.add_record(ONE, marker(2, 10))
 
 
 def test_partitions_share_one_budget() -> None:
@@ -252,10 +252,10 @@ def test_partitions_share_one_budget() -> None:
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, places, spill=Spill(store, 20_000))
     for number, place in enumerate(places):
         records = [row(at, 100 * number + at, at + 1) for at in range(10 * number + 1)]
-        gate.take_all(place, RecordColumns.of(records))
+        gate.add_records(place, RecordColumns.of(records))
     assert 0 < gate.spilled_rows < gate.waiting_rows
     for number, place in enumerate(places):
-        gate.take(place, marker(10 * number + 1, 100))
+        gate.add_record(place, marker(10 * number + 1, 100))
     found = []
     while (opening := gate.open()) is not None:
         found += shown(opening) or []

@@ -52,7 +52,7 @@ def test_the_default_ends_with_progress_at_up_to_and_materialize_does_not() -> N
     for dialect, last in ((Dialect.TIDEGATE, [[20, True, None, None, None]]), (Dialect.MATERIALIZE, [])):
         for end in (at(25), at(20), None):
             stage = outputs(up_to=20, dialect=dialect)
-            stage.take([update(15, 1, "a", 1), update(20, 1, "b", 1)])
+            stage.add_updates([update(15, 1, "a", 1), update(20, 1, "b", 1)])
             assert plain(stage.advance(end)) == [[15, False, 1, "a", 1], *last]
             assert stage.ended
             assert stage.frontier == Timestamp(20)
@@ -62,7 +62,7 @@ def test_the_default_ends_with_progress_at_up_to_and_materialize_does_not() -> N
 def test_an_as_of_at_up_to_ends_with_the_opening_row_alone() -> None:
     for dialect in Dialect:
         stage = outputs(as_of=10, up_to=10, dialect=dialect)
-        stage.take([update(5, 1, "a", 1)])
+        stage.add_updates([update(5, 1, "a", 1)])
         assert plain(stage.opening()) == [[10, True, None, None, None]]
         assert stage.advance(at(10)) == []
         assert stage.ended
@@ -70,7 +70,7 @@ def test_an_as_of_at_up_to_ends_with_the_opening_row_alone() -> None:
 
 def test_frontiers_up_to_as_of_and_lower_ones_give_nothing() -> None:
     stage = outputs()
-    stage.take([update(3, 1, "a", 1)])
+    stage.add_updates([update(3, 1, "a", 1)])
     assert stage.advance(at(4)) == stage.advance(at(10)) == []
     assert plain(stage.advance(Frontier(Timestamp(10, 1)))) == [
         [10, False, 1, "a", 1],
@@ -83,7 +83,7 @@ def test_retractions_come_first_by_default_and_by_value_in_materialize() -> None
     updates = [update(11, 1, "a", 1), update(11, -1, "b", 1), update(11, 1, "b", 0), update(11, -1, "c", 9)]
     ours, theirs = outputs(), outputs(dialect=Dialect.MATERIALIZE)
     for stage in (ours, theirs):
-        stage.take(updates)
+        stage.add_updates(updates)
     assert [row[2:4] for row in ours.advance(at(12))[:-1]] == [(-1, "b"), (-1, "c"), (1, "a"), (1, "b")]
     assert [row[2:4] for row in theirs.advance(at(12))[:-1]] == [(1, "a"), (1, "b"), (-1, "b"), (-1, "c")]
 
@@ -101,8 +101,8 @@ def test_the_order_does_not_depend_on_how_updates_arrive(updates: list[Update]) 
         "ENVELOPE DEBEZIUM (KEY (v))",
     ):
         stage, straight = outputs(clause), outputs(clause)
-        stage.take(updates)
-        straight.take(sorted(updates, key=repr))
+        stage.add_updates(updates)
+        straight.add_updates(sorted(updates, key=repr))
         assert stage.advance(at(12)) == straight.advance(at(12))
 
 
@@ -121,14 +121,16 @@ def test_a_tracked_violation_ends_and_an_untracked_one_looks_clean_too_early() -
     stateless, tracked = (outputs("ENVELOPE UPSERT (KEY (k))", track_keys=track) for track in (False, True))
     for wall, changes, plainly, truly in steps:
         for stage, expected in ((stateless, plainly), (tracked, truly)):
-            stage.take([update(wall, diff, "a", value) for diff, value in changes])
+            stage.add_updates([update(wall, diff, "a", value) for diff, value in changes])
             rows = stage.advance(at(wall + 1))
             assert [row[2] for row in rows[:-1]] == [expected], wall
 
 
 def test_a_tracked_key_tells_what_is_live_after_a_violation() -> None:
     stage = outputs("ENVELOPE DEBEZIUM (KEY (k))", track_keys=True)
-    stage.take([update(11, 1, "a", 1), update(12, 1, "a", 2), update(13, -1, "a", 1), update(14, -1, "a", 2)])
+    stage.add_updates(
+        [update(11, 1, "a", 1), update(12, 1, "a", 2), update(13, -1, "a", 1), update(14, -1, "a", 2)]
+    )
     rows = [row[2:] for row in stage.advance(at(20))[:-1]]
     assert rows == [
         ("insert", "a", None, 1),
@@ -146,7 +148,7 @@ def test_numbers_have_a_scale_here_and_none_in_materialize() -> None:
             ours, theirs = (outputs(clause, dialect=each, track_keys=tracked) for each in Dialect)
             shown = []
             for stage in ours, theirs:
-                stage.take([came, *changed, update(35, -1, "a", same)])
+                stage.add_updates([came, *changed, update(35, -1, "a", same)])
                 rows = stage.advance(at(40))
                 shown.append([(row[0].wall, *row[2:]) for row in rows if not row[1]])
             assert {row[0] for row in shown[0]} == {15, 25, 35}

@@ -63,7 +63,9 @@ def test_both_ways_show_the_same(output: str, times: list[list[tuple[Any, Any]]]
         for old, new in changes:
             before.append(old)
             after.append(new)
-            stage.take(Update(Timestamp(wall), diff, row) for diff, row in ((-1, old), (1, new)) if row)
+            stage.add_updates(
+                Update(Timestamp(wall), diff, row) for diff, row in ((-1, old), (1, new)) if row
+            )
     expected = stage.advance(Frontier(Timestamp(len(times) + 1)))
     shown = plain_rows(plan.shape)(groups, before, after)
     assert [_typed(row) for row in shown] == [_typed(row) for row in expected]

@@ -41,7 +41,7 @@ def rows_of(statement: str, updates: list[list[Update]], *, track_keys: bool = F
     assert selection is not None
     stage = Outputs(plan.shape, OutputBounds(Timestamp(0)), plan.dialect, track_keys=track_keys)
     for at_time in updates:
-        stage.take(selection.apply(at_time))
+        stage.add_updates(selection.apply(at_time))
     return stage.advance(Frontier(Timestamp(len(updates) + 1)))
 
 

@@ -82,5 +82,5 @@ def ids_within_timestamp(
     found = plan(f"SUBSCRIBE t WITHIN TIMESTAMP ORDER BY {order}", sql_type)
     outputs = Outputs(found.shape, OutputBounds(_TIME))
     values = [as_read(sql_type, datum, record_format) for datum in datums]
-    outputs.take(Update(_TIME, 1, (at, value, None)) for at, value in enumerate(values))
+    outputs.add_updates(Update(_TIME, 1, (at, value, None)) for at, value in enumerate(values))
     return [row[2] for row in outputs.advance(Frontier(Timestamp(2)))]

@@ -98,7 +98,7 @@ class Driven:
         self.processor.control([ControlRecord(Offset(0), _FEED)])
         threads = Threads(InPlace(), InPlace())
         limits = CommitLimits(batch_records=1, inflight_batches=inflight, queued_batches=4, outlets=PATIENT)
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             self.processor,
             self.writer,
             lambda _: lambda: self.sink,
@@ -110,7 +110,7 @@ class Driven:
             held_limit_s=60.0,
             clock=lambda: self.now,
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
     @property
     def next_offset(self) -> int:
@@ -131,20 +131,22 @@ class Driven:
 
     async def tell(self, offset: int, message: ControlMessage) -> None:
         """A message of the control topic."""
-        self.pipeline.control([ControlRecord(Offset(offset), message)])
+        self.commit_loop.control([ControlRecord(Offset(offset), message)])
         await settle()
 
     async def passes(self, seconds: float) -> None:
         """Let time go by, and the commit loop look at the clock."""
         self.now += seconds
-        self.pipeline.control([])
+        self.commit_loop.control([])
         await settle()
 
-    async def offer(self, first: int, end: int) -> None:
-        """Offer records [first, end), each as a batch of its own."""
+    async def queue_records(self, first: int, end: int) -> None:
+        """Queue records [first, end), each as a batch of its own."""
         for number in range(first, end):
             records = self.records[number : number + 1]
-            self.pipeline.offer(FetchedBatch("log", 0, number, number + 1, len(self.records), records))
+            self.commit_loop.queue_batch(
+                FetchedBatch("log", 0, number, number + 1, len(self.records), records)
+            )
         await settle()
 
 

@@ -339,13 +339,13 @@ class Owner:
     inflight: int = 3
     now: float = 1_000.0
     processor: _Processor = field(init=False)
-    pipeline: CommitLoop = field(init=False)
+    commit_loop: CommitLoop = field(init=False)
 
     def __post_init__(self) -> None:
         self.processor = _Processor(self.kafka.state)
         self.next = self.processor.position + 1
         outlets = OutletLimits(self.directory, self.memory_bytes, self.spool_bytes, STALL_S, DRAIN_S)
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             self.processor,
             self.kafka,
             self._opener_of,
@@ -357,7 +357,7 @@ class Owner:
             schema_ids=HandIds(),
             clock=lambda: self.now,
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
     def _opener_of(self, feed_id: FeedId) -> OpenRowWriter:
         """Ask the processor for the feed, as a worker does."""
@@ -369,26 +369,28 @@ class Owner:
 
     proceed = halt
 
-    async def offer(self, records: int) -> None:
-        """Offer so many records, each a batch of its own."""
+    async def queue_records(self, records: int) -> None:
+        """Queue so many records, each a batch of its own."""
         for _ in range(records):
             record = Record(self.next, None, None, 0)
             self.next += 1
             self.kafka.log_end = max(self.kafka.log_end, self.next)
-            self.pipeline.offer(FetchedBatch("log", 0, record.offset, self.next, self.next, [record]))
+            self.commit_loop.queue_batch(
+                FetchedBatch("log", 0, record.offset, self.next, self.next, [record])
+            )
         for _ in range(records // 2 + 1):
             await settle()
 
     async def passes(self, seconds: float) -> None:
         """Time goes by, and is looked at every now and then."""
-        step = self.pipeline.outlets._limits.look_s
+        step = self.commit_loop.outlets._limits.look_s
         for _ in range(round(seconds / step)):
             self.now += step
-            self.pipeline.control([])
+            self.commit_loop.control([])
             await settle()
 
     async def tell(self, message: ControlMessage) -> None:
-        self.pipeline.control([ControlRecord(Offset(0), message)])
+        self.commit_loop.control([ControlRecord(Offset(0), message)])
         await settle()
 
     async def acknowledge(self, feed_id: FeedId, rows: int) -> None:
@@ -407,7 +409,7 @@ class Owner:
         self.kafka.sinks[feed_id].acknowledge(1_000)
         self.kafka.sinks[feed_id].is_up = False
         for seconds in range(1_000):
-            await self.offer(1)
+            await self.queue_records(1)
             if self.report(feed_id).state is OutletState.LIVE:
                 await self.passes(STALL_S + 2)
                 assert self.report(feed_id).state is OutletState.STALLED
@@ -416,14 +418,14 @@ class Owner:
         raise AssertionError("the feed is never resumed")
 
     def report(self, feed_id: FeedId) -> OutletReport:
-        (found,) = (one for one in self.pipeline.outlets.report() if one.feed_id == feed_id)
+        (found,) = (one for one in self.commit_loop.outlets.report() if one.feed_id == feed_id)
         return found
 
     async def die(self) -> None:
         """Die as by kill -9; what the producers have is lost."""
-        for task in self.pipeline._tasks:
+        for task in self.commit_loop._tasks:
             task.cancel()
-        await asyncio.gather(*self.pipeline._tasks, return_exceptions=True)
+        await asyncio.gather(*self.commit_loop._tasks, return_exceptions=True)
         for sink in self.kafka.sinks.values():
             sink.queue.clear()
 
@@ -441,7 +443,7 @@ def started(
 async def detached(directory: Path, *, spool_bytes: int = 1 << 20) -> Owner:
     """Three batches wait for the slow feed, and then no more."""
     owner = started(directory, spool_bytes=spool_bytes)
-    await owner.offer(3)
+    await owner.queue_records(3)
     await owner.passes(STALL_S + 2)
     assert owner.report(SLOW).state is OutletState.SPOOLING
     return owner

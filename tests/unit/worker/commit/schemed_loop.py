@@ -58,7 +58,7 @@ class Owner:
         self.next = int(self.processor.next_offset or 0)
         self._controls = int(self.processor.next_control_offset)
         limits = CommitLimits(batch_records=1, inflight_batches=inflight, queued_batches=99, outlets=PATIENT)
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             self.processor,
             store,
             lambda _: lambda: sink,
@@ -68,28 +68,28 @@ class Owner:
             schema_ids=ids,
             present=present,
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
     async def die(self) -> None:
         """End as a killed process does: nothing more is sent or committed."""
-        for task in self.pipeline._tasks:
+        for task in self.commit_loop._tasks:
             task.cancel()
-        await asyncio.gather(*self.pipeline._tasks, return_exceptions=True)
+        await asyncio.gather(*self.commit_loop._tasks, return_exceptions=True)
 
     async def tell(self, *messages: ControlMessage) -> None:
         """Messages of the control topic."""
         for message in messages:
-            self.pipeline.control([ControlRecord(Offset(self._controls), message)])
+            self.commit_loop.control([ControlRecord(Offset(self._controls), message)])
             self._controls += 1
         await settle()
 
-    async def offer(self, count: int, batch: int = 1) -> None:
+    async def queue_records(self, count: int, batch: int = 1) -> None:
         """The next records of the log, in batches of so many."""
         end = min(self.next + count, len(RECORDS))
         while self.next < end:
             behind = min(self.next + batch, end)
             records = RECORDS[self.next : behind]
-            self.pipeline.offer(FetchedBatch("log", 0, self.next, behind, len(RECORDS), records))
+            self.commit_loop.queue_batch(FetchedBatch("log", 0, self.next, behind, len(RECORDS), records))
             self.next = behind
         await settle()
 
@@ -98,7 +98,7 @@ async def begun(*, waits: bool = False, inflight: int = 3) -> Owner:
     """A partition with both feeds that has read up to the first row, and waits for its schemas."""
     owner = Owner(HandIds(), HandSink(waits=waits), HandStore(), inflight=inflight)
     await owner.tell(SCHEMED, JSON)
-    await owner.offer(3)
+    await owner.queue_records(3)
     return owner
 
 

@@ -17,13 +17,13 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 def test_nothing_is_committed_before_every_row_of_its_batch_is_acknowledged() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         assert len(driven.sink.rows) == 1
         assert driven.writer.offsets == [0, 1], "the batches without rows"
         driven.sink.acknowledge(0)
         await settle()
         assert driven.writer.offsets == [0, 1, 2]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -32,7 +32,7 @@ def test_nothing_is_committed_before_every_row_of_its_batch_is_acknowledged() ->
 def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last: int) -> None:
     async def scenario() -> None:
         driven = Driven()
-        driven.pipeline.offer(FetchedBatch("log", 0, 0, 6, 6, driven.records[:6]))
+        driven.commit_loop.queue_batch(FetchedBatch("log", 0, 0, 6, 6, driven.records[:6]))
         await settle()
         driven.sink.acknowledge(*({0, 1, 2, 3} - {last}))
         await settle()
@@ -40,7 +40,7 @@ def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last
         driven.sink.acknowledge(last)
         await settle()
         assert driven.writer.offsets == [5]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -48,14 +48,14 @@ def test_a_batch_waits_for_the_last_of_its_rows_in_whatever_order_they_come(last
 def test_a_batch_is_not_committed_over_one_that_still_waits() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 5)
+        await driven.queue_records(0, 5)
         driven.sink.acknowledge(0, 2)
         await settle()
         assert driven.writer.offsets == [0, 1, 2]
         driven.sink.acknowledge(1)
         await settle()
         assert driven.writer.offsets == [0, 1, 2, 3, 4]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -63,7 +63,7 @@ def test_a_batch_is_not_committed_over_one_that_still_waits() -> None:
 def test_batches_are_committed_in_order_whatever_is_acknowledged_first() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 5)
+        await driven.queue_records(0, 5)
         driven.sink.acknowledge(1, 2)
         await settle()
         assert driven.writer.offsets == [0, 1]
@@ -71,7 +71,7 @@ def test_batches_are_committed_in_order_whatever_is_acknowledged_first() -> None
         await settle()
         assert driven.writer.offsets == [0, 1, 2, 3, 4]
         assert len(driven.writer.transactions[-1]) == 3, "what is acknowledged shares a transaction"
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -81,7 +81,7 @@ def test_a_commit_carries_state_and_checkpoint_of_its_own_moment() -> None:
 
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 5)
+        await driven.queue_records(0, 5)
         driven.sink.acknowledge(0)
         await settle()
         (committed,) = driven.writer.transactions[-1]
@@ -89,7 +89,7 @@ def test_a_commit_carries_state_and_checkpoint_of_its_own_moment() -> None:
         assert committed.checkpoint.offset == committed.offset == 2
         assert driven.next_offset == 5
         driven.sink.acknowledge(1, 2)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -98,13 +98,13 @@ def test_a_commit_carries_state_and_checkpoint_of_its_own_moment() -> None:
 def test_no_more_batches_are_in_flight_than_allowed(inflight: int) -> None:
     async def scenario() -> None:
         driven = Driven(inflight=inflight)
-        await driven.offer(0, 11)
+        await driven.queue_records(0, 11)
         assert len(driven.sink.rows) == inflight
         for number in range(9):
             driven.sink.acknowledge(number)
             await settle()
         assert driven.writer.offsets == list(range(11))
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -113,14 +113,14 @@ def test_a_held_partition_steps_no_batch_until_it_is_released() -> None:
     async def scenario() -> None:
         driven = Driven()
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
-        await driven.offer(0, 3)
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
+        await driven.queue_records(0, 3)
         assert driven.next_offset == 0
-        driven.pipeline.control([ControlRecord(Offset(2), other)])
+        driven.commit_loop.control([ControlRecord(Offset(2), other)])
         await settle()
         assert driven.next_offset == 3
         driven.sink.acknowledge(*range(len(driven.sink.rows)))
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -129,16 +129,16 @@ def test_a_new_feed_is_registered_at_the_end_that_the_log_had_at_the_opening() -
     async def scenario() -> None:
         driven = Driven(inflight=9, present=5)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
-        await driven.offer(0, 4)
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
+        await driven.queue_records(0, 4)
         assert not driven.processor.held
-        await driven.offer(4, 8)
+        await driven.queue_records(4, 8)
         driven.sink.acknowledge(0, 1, 2)
         await settle()
         (answer,) = driven.registered
         assert answer.position == driven.next_offset == 5
         assert [known.table_id for known in answer.tables] == [104]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -147,10 +147,10 @@ def test_an_empty_log_lets_a_feed_register_at_once() -> None:
     async def scenario() -> None:
         driven = Driven(present=0)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
         await settle()
         assert [answer.position for answer in driven.registered] == [0]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -162,16 +162,16 @@ def test_the_present_is_reached_where_nothing_but_offsets_is_left(ended_by: str)
     async def scenario() -> None:
         driven = Driven(present=5)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other.definition))])
         await settle()
         assert driven.registered == []
         if ended_by == "a cut":
-            driven.pipeline.cut(5)
+            driven.commit_loop.cut(5)
         else:
-            driven.pipeline.offer(FetchedBatch("log", 0, 0, 5, 5, ()))
+            driven.commit_loop.queue_batch(FetchedBatch("log", 0, 0, 5, 5, ()))
         await settle()
         assert len(driven.registered) == 1
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -182,11 +182,11 @@ def test_an_activation_never_waits_for_the_present() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=9, present=11)
         other = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(1), other)])
-        await driven.offer(0, 3)
+        driven.commit_loop.control([ControlRecord(Offset(1), other)])
+        await driven.queue_records(0, 3)
         assert len(driven.sink.rows) == 2, "the row at offset 2, for both feeds"
         driven.sink.acknowledge(0, 1)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -199,10 +199,10 @@ def test_a_partition_that_is_held_from_before_registers_at_once() -> None:
         first = activation([TABLE.descriptor], feed_id="first")
         driven.processor.control([ControlRecord(Offset(1), Register(first.definition))])
         second = activation([TABLE.descriptor], feed_id="second")
-        driven.pipeline.control([ControlRecord(Offset(2), Register(second.definition))])
+        driven.commit_loop.control([ControlRecord(Offset(2), Register(second.definition))])
         await settle()
         assert [answer.feed_id for answer in driven.registered] == ["second"]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -211,13 +211,13 @@ def test_a_feed_that_is_removed_before_the_present_is_never_registered() -> None
     async def scenario() -> None:
         driven = Driven(inflight=9, present=3)
         other = activation([TABLE.descriptor], feed_id="second").definition
-        driven.pipeline.control([ControlRecord(Offset(1), Register(other))])
-        driven.pipeline.control([ControlRecord(Offset(2), Remove(other.id, other.epoch))])
-        await driven.offer(0, 4)
+        driven.commit_loop.control([ControlRecord(Offset(1), Register(other))])
+        driven.commit_loop.control([ControlRecord(Offset(2), Remove(other.id, other.epoch))])
+        await driven.queue_records(0, 4)
         assert driven.next_offset == 4, "the partition is not held"
         assert driven.registered == []
         driven.sink.acknowledge(0, 1)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -225,8 +225,8 @@ def test_a_feed_that_is_removed_before_the_present_is_never_registered() -> None
 def test_draining_waits_for_what_is_in_flight_and_steps_nothing_more() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=1)
-        await driven.offer(0, 6)
-        draining = asyncio.ensure_future(driven.pipeline.drain())
+        await driven.queue_records(0, 6)
+        draining = asyncio.ensure_future(driven.commit_loop.drain())
         await settle()
         assert not draining.done()
         driven.sink.acknowledge(0)
@@ -240,13 +240,13 @@ def test_draining_waits_for_what_is_in_flight_and_steps_nothing_more() -> None:
 def test_a_full_queue_asks_for_no_more_and_an_emptied_one_for_the_next() -> None:
     async def scenario() -> None:
         driven = Driven(inflight=1)
-        await driven.offer(0, 8)
+        await driven.queue_records(0, 8)
         assert driven.valve.calls.count("halt") >= 1
         before = driven.valve.calls.count("proceed")
         for number in range(6):
             driven.sink.acknowledge(number)
             await settle()
         assert driven.valve.calls.count("proceed") > before
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)

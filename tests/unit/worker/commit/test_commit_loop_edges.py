@@ -165,7 +165,7 @@ class Bench:
         self.processor, self.sink = Processor(), Sink(self.events)
         self.writer, self.valve = Writer(self.events), Valve()
         self.ends: list[int | None] = []
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             self.processor,
             self.writer,
             lambda _: lambda: self.sink,
@@ -175,13 +175,13 @@ class Bench:
             schema_ids=HandIds(),
             completed=lambda flight: self.ends.append(flight.end),
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
-    def offer(self, *offsets: int, behind: int = 0) -> None:
+    def queue_records(self, *offsets: int, behind: int = 0) -> None:
         """One fetched batch of these offsets, and of so many behind them that have no record."""
         records = [Record(offset, None, None, 0) for offset in offsets]
         end = offsets[-1] + 1 + behind
-        self.pipeline.offer(FetchedBatch("log", 0, offsets[0], end, end, records))
+        self.commit_loop.queue_batch(FetchedBatch("log", 0, offsets[0], end, end, records))
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Wait for what must come; pytest's time limit ends a test where it does not."""
@@ -200,7 +200,7 @@ def run(test: Callable[[], Coroutine[None, None, None]]) -> None:
 def test_the_whole_checkpoint_is_written_first() -> None:
     async def test() -> None:
         bench = Bench()
-        bench.offer(0)
+        bench.queue_records(0)
         await bench.until(lambda: bool(bench.writer.commits))
         assert bench.writer.commits[0][0].checkpoint == bench.processor.full_checkpoint()
 
@@ -211,8 +211,8 @@ def test_acknowledged_batches_share_a_transaction() -> None:
     async def test() -> None:
         bench = Bench()
         await bench.opened()
-        bench.offer(0, 1)
-        bench.offer(2, 3)
+        bench.queue_records(0, 1)
+        bench.queue_records(2, 3)
         await bench.until(lambda: len(bench.sink.sent) == 4)
         bench.sink.acknowledge(2, 3)
         bench.sink.acknowledge(0, 1)
@@ -226,7 +226,7 @@ def test_small_fetches_are_stepped_together() -> None:
     async def test() -> None:
         bench = Bench()
         for offset in range(4):
-            bench.offer(offset)
+            bench.queue_records(offset)
         await bench.until(lambda: len(bench.sink.sent) == 4)
         bench.sink.acknowledge(0, 1, 2, 3)
         await bench.until(lambda: 4 in bench.ends)
@@ -240,8 +240,8 @@ def test_what_a_step_has_not_taken_of_a_batch_is_the_next_ones() -> None:
         bench = Bench()
         bench.processor.most_taken = 2
         await bench.opened()
-        bench.offer(0, 1, 5, 6, 9)
-        bench.offer(10, 11, 12, behind=3)
+        bench.queue_records(0, 1, 5, 6, 9)
+        bench.queue_records(10, 11, 12, behind=3)
         await bench.until(lambda: len(bench.sink.sent) == 4)
         bench.sink.acknowledge(0, 1, 5, 6)
         await bench.until(lambda: len(bench.sink.sent) == 3)
@@ -259,8 +259,8 @@ def test_a_cut_is_taken_before_the_batches_behind_it() -> None:
     async def test() -> None:
         bench = Bench()
         await bench.opened()
-        bench.pipeline.cut(7)
-        bench.offer(7)
+        bench.commit_loop.cut(7)
+        bench.queue_records(7)
         await bench.until(lambda: bench.processor.stepped == [7])
         await bench.until(lambda: len(bench.writer.commits) == 2)
         assert bench.writer.commits[1][0].changes[0].key == b"cut"
@@ -272,18 +272,18 @@ def test_rows_that_find_no_room_are_sent_later_and_in_order() -> None:
     async def test() -> None:
         bench = Bench()
         bench.sink.room = 1
-        bench.offer(0, 1)
+        bench.queue_records(0, 1)
         await bench.until(lambda: len(bench.sink.sent) == 2)
         assert bench.events == ["row 0", "row 1"]
 
     run(test)
 
 
-def test_an_idle_pipeline_drains_at_once() -> None:
+def test_an_idle_commit_loop_drains_at_once() -> None:
     async def test() -> None:
         bench = Bench()
         await bench.opened()
-        await bench.pipeline.drain()
+        await bench.commit_loop.drain()
 
     run(test)
 
@@ -296,7 +296,7 @@ def test_a_failing_step_ends_the_process_and_commits_nothing(monkeypatch: pytest
         bench = Bench()
         await bench.opened()
         bench.processor.failure = ValueError("broken")
-        bench.offer(0)
+        bench.queue_records(0)
         await bench.until(lambda: bool(ended))
         assert str(ended[0]) == "broken"
         assert len(bench.writer.commits) == 1

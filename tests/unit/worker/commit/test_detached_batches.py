@@ -35,9 +35,9 @@ def test_batches_without_rows_of_the_feed_are_not_committed_before_the_gap(tmp_p
         await owner.die()
         successor = Owner(owner.kafka, tmp_path)
         owner.kafka.sinks[SLOW].comes_back()
-        await successor.offer(2)
+        await successor.queue_records(2)
         assert owner.kafka.sinks[SLOW].first_seen() == {b"0": [0, 3], b"1": [1, 4], b"2": [2]}
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -45,16 +45,16 @@ def test_batches_without_rows_of_the_feed_are_not_committed_before_the_gap(tmp_p
 def test_the_spool_dies_with_the_process(tmp_path: Path) -> None:
     async def scenario() -> None:
         owner = await detached(tmp_path)
-        await owner.offer(5)
+        await owner.queue_records(5)
         await owner.acknowledge(SLOW, 2)
         assert os.listdir(tmp_path) == [], "files have no names"
         await owner.die()
         successor = Owner(owner.kafka, tmp_path)
-        await successor.offer(1)
+        await successor.queue_records(1)
         await successor.comes_back(SLOW)
         assert owner.kafka.sinks[SLOW].offsets == [0, 1, *range(9)], "copies, then what is new"
         assert owner.kafka.named(SLOW) == 8
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -63,10 +63,10 @@ def test_a_batch_between_that_waits_for_another_feed_holds_the_whole_group(tmp_p
     async def scenario() -> None:
         owner = started(tmp_path)
         fast = owner.kafka.sinks[FAST]
-        await owner.offer(1)
+        await owner.queue_records(1)
         await owner.passes(STALL_S - 1)
         fast.is_up = False
-        await owner.offer(1)
+        await owner.queue_records(1)
         await owner.passes(2)
         assert owner.report(SLOW).state is OutletState.SPOOLING
         assert owner.kafka.position == -1, "the gap is not to be had without the batch before it"
@@ -82,15 +82,15 @@ def test_two_feeds_that_wait_for_each_other_are_detached_together(tmp_path: Path
     async def scenario() -> None:
         owner = started(tmp_path)
         owner.kafka.sinks[FAST].is_up = False
-        await owner.offer(3)
+        await owner.queue_records(3)
         await owner.passes(STALL_S + 3)
         assert (owner.kafka.position, owner.kafka.gap(SLOW), owner.kafka.gap(FAST)) == (2, 0, 0)
-        await owner.offer(5)
+        await owner.queue_records(5)
         await owner.comes_back(FAST)
         await owner.comes_back(SLOW)
         assert owner.kafka.named(FAST) == owner.kafka.named(SLOW) == 7
         assert owner.kafka.sinks[SLOW].offsets == owner.kafka.sinks[FAST].offsets == list(range(8))
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -102,12 +102,12 @@ def test_a_row_that_is_thrown_away_lets_no_batch_go_alone(tmp_path: Path) -> Non
         owner = started(tmp_path, spool_bytes=0)
         slow, fast = owner.kafka.sinks[SLOW], owner.kafka.sinks[FAST]
         slow.room = 0
-        await owner.offer(1)
+        await owner.queue_records(1)
         await owner.passes(STALL_S - 1)
         fast.is_up = False
-        await owner.offer(1)
+        await owner.queue_records(1)
         await owner.passes(2)
-        await owner.offer(1)
+        await owner.queue_records(1)
         assert owner.report(SLOW).state is not OutletState.LIVE
         await owner.acknowledge(FAST, 0)
         assert owner.kafka.position == -1
@@ -143,7 +143,7 @@ def test_nothing_is_committed_while_it_is_changed(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         owner = started(tmp_path)
-        await owner.offer(2)
+        await owner.queue_records(2)
         await owner.passes(STALL_S - 1)
         detach = owner.processor.detach
         committed: list[int] = []
@@ -155,10 +155,10 @@ def test_nothing_is_committed_while_it_is_changed(tmp_path: Path) -> None:
 
         owner.processor.detach = patched  # type: ignore[method-assign]
         later = _Later(lambda: owner.kafka.sinks[SLOW].acknowledge(9))
-        owner.pipeline._stepper._thread = later
+        owner.commit_loop._stepper._thread = later
         await owner.passes(2)
         assert committed == []
         assert (owner.kafka.position, owner.kafka.named(SLOW)) == (1, 1), "and attached again"
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)

@@ -52,7 +52,7 @@ class _Owner:
         self.log = HandLog(partitions=1)
         self._offered = self._told = 0
         outlets = OutletLimits(spool, 1 << 40, 1 << 30, stall_s=2.0, drain_s=0.05)
-        self.pipeline = CommitLoop(
+        self.commit_loop = CommitLoop(
             PartitionProcessor(0, 1, _CONFIG),
             self.store,
             lambda feed_id: lambda: self.slow if feed_id == _JSON.feed_id else self.fast,
@@ -61,11 +61,11 @@ class _Owner:
             CommitLimits(batch_records=1, inflight_batches=9, queued_batches=99, outlets=outlets),
             schema_ids=self.ids,
         )
-        self.pipeline.start()
+        self.commit_loop.start()
 
     async def tell(self, feed: Activate) -> None:
         """A feed begins."""
-        self.pipeline.control([ControlRecord(Offset(self._told), feed)])
+        self.commit_loop.control([ControlRecord(Offset(self._told), feed)])
         self._told += 1
         await self._settle()
 
@@ -74,7 +74,7 @@ class _Owner:
         records = self.log.partitions[0]
         for offset in range(self._offered, len(records)):
             batch = FetchedBatch("log", 0, offset, offset + 1, len(records), records[offset : offset + 1])
-            self.pipeline.offer(batch)
+            self.commit_loop.queue_batch(batch)
         self._offered = len(records)
         await self._settle()
 
@@ -112,11 +112,11 @@ def test_a_scan_that_is_given_up_is_asked_for_again(tmp_path: Path) -> None:
         key, value = _TABLE.pair(1, "first")
         rows.scanned(scan, KeyValue(key, at(1), value))
         await owner.read_on()
-        assert owner.pipeline.waiting, "the first row of the scan needs ids"
-        await asyncio.wait_for(owner.pipeline.drain(), 5)
+        assert owner.commit_loop.waiting, "the first row of the scan needs ids"
+        await asyncio.wait_for(owner.commit_loop.drain(), 5)
         assert owner.fast.rows == []
         successor = owner.successor()
-        assert [lag.feed_id for lag in successor.status().lagging] == [_SCANNED.feed_id]
+        assert [each.feed_id for each in successor.status().with_gaps] == [_SCANNED.feed_id]
         assert [active.feed_id for active in successor.full_checkpoint().feeds] == [_JSON.feed_id]
 
     _run(scenario)
@@ -138,9 +138,9 @@ def test_a_batch_with_a_new_table_version_is_read_again(tmp_path: Path) -> None:
         owner.log.write(update_of(_NEW.descriptor))
         rows.apply(_NEW.put(6, 1, "new", None), close=6)
         await owner.read_on()
-        assert owner.pipeline.waiting, "the first row of the new version needs ids"
+        assert owner.commit_loop.waiting, "the first row of the new version needs ids"
         written = len(owner.fast.rows)
-        await asyncio.wait_for(owner.pipeline.drain(), 5)
+        await asyncio.wait_for(owner.commit_loop.drain(), 5)
         given_up = len(owner.log.partitions[0]) - 1
         successor = owner.successor()
         assert successor.next_offset is not None
@@ -153,10 +153,10 @@ def test_a_batch_with_a_new_table_version_is_read_again(tmp_path: Path) -> None:
 def test_nothing_is_stepped_after_a_batch_was_given_up(tmp_path: Path) -> None:
     async def scenario() -> None:
         owner = _Owner(tmp_path)
-        stepper = owner.pipeline._stepper
+        stepper = owner.commit_loop._stepper
         stepper.give_up()
         with pytest.raises(StateError, match="given up"):
             await stepper.step(lambda _: owner.store.results[0], None)
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     _run(scenario)

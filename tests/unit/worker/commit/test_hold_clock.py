@@ -62,7 +62,7 @@ def test_a_partition_that_is_held_for_too_long_fails_the_feeds_that_hold_it_and_
     async def scenario() -> None:
         driven = Driven()
         await driven.tell(1, Register(_LATE.definition))
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         await driven.passes(59.9)
         assert (driven.next_offset, driven.failures) == (0, [])
         await driven.passes(0.2)
@@ -71,12 +71,12 @@ def test_a_partition_that_is_held_for_too_long_fails_the_feeds_that_hold_it_and_
         assert driven.next_offset == 3
         assert len(driven.sink.rows) == 1, "the other feed has its row"
         driven.sink.acknowledge(0)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
 
-def test_the_pipeline_wakes_by_itself_when_the_time_is_over() -> None:
+def test_the_commit_loop_wakes_by_itself_when_the_time_is_over() -> None:
     """Nobody sends a held partition anything."""
 
     async def scenario() -> None:
@@ -87,7 +87,7 @@ def test_the_pipeline_wakes_by_itself_when_the_time_is_over() -> None:
         driven.now += 0.01
         while not driven.failures:  # noqa: ASYNC110 - pytest's time limit ends it
             await asyncio.sleep(0.001)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -99,10 +99,10 @@ def test_a_start_that_comes_in_the_same_moment_counts() -> None:
         driven.now += 60
         await driven.tell(2, _LATE)
         assert driven.failures == []
-        await driven.offer(0, 3)
+        await driven.queue_records(0, 3)
         assert len(driven.sink.rows) == 2
         driven.sink.acknowledge(0, 1)
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -115,7 +115,7 @@ def test_a_start_that_comes_after_it_is_answered_by_the_failure() -> None:
         await driven.tell(2, _LATE)
         first, second = driven.failures
         assert first == second
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -133,7 +133,7 @@ def test_a_removal_releases_the_partition_and_ends_the_time() -> None:
         assert driven.failures == [], "the next feed has the whole time"
         await driven.passes(1)
         assert [failure.feed_id for failure in driven.failures] == ["later"]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -150,7 +150,7 @@ def test_two_feeds_share_the_time_and_one_that_starts_begins_it_anew() -> None:
         assert driven.failures == []
         await driven.passes(1)
         assert [failure.feed_id for failure in driven.failures] == ["later"]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -163,7 +163,7 @@ def test_another_feed_that_comes_to_wait_does_not_begin_the_time_anew() -> None:
         await driven.tell(2, Register(_LATER.definition))
         await driven.passes(10)
         assert [failure.feed_id for failure in driven.failures] == ["late", "later"]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -178,7 +178,7 @@ def test_a_partition_that_is_opened_while_it_is_held_gives_up_too() -> None:
         assert driven.failures == []
         await driven.passes(1)
         assert [failure.feed_id for failure in driven.failures] == ["late"]
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)
 
@@ -186,9 +186,9 @@ def test_a_partition_that_is_opened_while_it_is_held_gives_up_too() -> None:
 def test_a_partition_that_nobody_holds_gives_nothing_up() -> None:
     async def scenario() -> None:
         driven = Driven()
-        await driven.offer(0, 2)
+        await driven.queue_records(0, 2)
         await driven.passes(1_000)
         assert driven.failures == []
-        await driven.pipeline.drain()
+        await driven.commit_loop.drain()
 
     run(scenario)

@@ -25,11 +25,11 @@ def test_a_feed_that_is_removed_while_it_waits_lets_the_others_go_on() -> None:
     async def scenario() -> None:
         owner = await begun()
         await owner.tell(Remove(SCHEMED.feed_id, SCHEMED.definition.epoch))
-        await owner.offer(99)
+        await owner.queue_records(99)
         assert owner.sink.topics == ["plain"] * 8
         assert [type(ack) for ack in owner.store.acks if ack.feed_id == "schemed"][-1] is Removed
         assert owner.ids.open == []
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -41,11 +41,11 @@ def test_no_other_removal_ends_the_wait_of_a_feed(message: Remove) -> None:
     async def scenario() -> None:
         owner = await begun()
         await owner.tell(message)
-        assert owner.pipeline.waiting
+        assert owner.commit_loop.waiting
         await owner.ids.give(KEY, VALUE)
         await settle()
         assert owner.sink.topics.count("s-plain") == 1
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -60,7 +60,7 @@ def test_messages_about_feeds_are_taken_up_behind_the_batch_that_waits() -> None
         await settle()
         (answer,) = (ack for ack in owner.store.acks if isinstance(ack, Registered))
         assert answer.position == 3
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -74,13 +74,13 @@ def test_what_is_repeated_while_a_batch_waits_is_kept_once() -> None:
         fourth = activation([OLD.descriptor], feed_id="fourth")
         for _ in range(50):
             await owner.tell(Register(third.definition), Register(fourth.definition))
-        assert len(owner.pipeline._input._controls) == 2
+        assert len(owner.commit_loop._input._controls) == 2
         await owner.ids.give(KEY, VALUE)
         await settle()
         answers = [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)]
         assert answers == ["third", "fourth"]
         assert owner.processor.next_control_offset == 102
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -94,7 +94,7 @@ def test_a_repeated_message_does_not_pass_one_that_came_between() -> None:
         await settle()
         answers = [type(ack) for ack in owner.store.acks if ack.feed_id == "third"]
         assert answers == [Registered, Active, Active], "never an activation before the registration"
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -109,7 +109,7 @@ def test_a_message_of_another_epoch_is_no_repetition() -> None:
         await settle()
         answers = [ack.epoch for ack in owner.store.acks if isinstance(ack, Registered)]
         assert answers == [2, 2], "the stale one is answered by the newer"
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -124,10 +124,10 @@ def test_the_control_position_passes_over_nothing_that_still_waits() -> None:
         assert owner.processor.next_control_offset == 2, "behind the one, before the other"
         await owner.die()
         successor = Owner(HandIds(), owner.sink, owner.store)
-        successor.pipeline.control([ControlRecord(Offset(2), Register(third.definition))])
+        successor.commit_loop.control([ControlRecord(Offset(2), Register(third.definition))])
         await settle()
         assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     run(scenario)
 
@@ -137,8 +137,8 @@ def test_a_registration_that_was_overtaken_is_taken_up_where_it_was_repeated() -
         owner = Owner(HandIds(), HandSink(), HandStore(), present=3)
         third = activation([OLD.descriptor], feed_id="third")
         await owner.tell(Register(third.definition), JSON, Register(third.definition))
-        await owner.offer(4)
+        await owner.queue_records(4)
         assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Registered)] == ["third"]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)

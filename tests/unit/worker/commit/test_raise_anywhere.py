@@ -161,7 +161,7 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
     loop.set_task_factory(task)  # type: ignore[arg-type]  # the stub has it generic in what a task returns
     rows = [(table, key, value) for (table, key), value in kafka.state.items()]
     processor = PartitionProcessor.restore(0, 1, ProcessorConfig(), rows)
-    pipeline = CommitLoop(
+    commit_loop = CommitLoop(
         processor,
         kafka,
         lambda _: lambda: kafka,
@@ -171,15 +171,17 @@ async def _run(kafka: _Kafka, records: Sequence[Record], points: _Points) -> Non
         schema_ids=HandIds(),
         completed=kafka.completed,
     )
-    pipeline.start()
+    commit_loop.start()
     if processor.next_offset is None:
-        pipeline.control([ControlRecord(Offset(0), _FEED)])
+        commit_loop.control([ControlRecord(Offset(0), _FEED)])
     for number in range(processor.next_offset or 0, len(records)):
-        pipeline.offer(FetchedBatch("log", 0, number, number + 1, len(records), records[number : number + 1]))
+        commit_loop.queue_batch(
+            FetchedBatch("log", 0, number, number + 1, len(records), records[number : number + 1])
+        )
         if number % 3 == 0:  # some alone, some behind others
             await settle()
     await settle()
-    draining = asyncio.create_task(pipeline.drain())
+    draining = asyncio.create_task(commit_loop.drain())
     await settle()
     assert draining.done() or kafka.ended
     for left in asyncio.all_tasks() - {asyncio.current_task()}:

@@ -174,9 +174,9 @@ def test_a_refused_row_fails_its_feed_and_no_other_and_nothing_behind_it_is_prom
         cluster = _Cluster()
         cluster.refused[_B, 4] = how
         owner = Owner(cluster, tmp_path)
-        await owner.offer(3)
+        await owner.queue_records(3)
         await _until_quiet(owner, cluster)
-        await owner.offer(6)
+        await owner.queue_records(6)
         await _until_quiet(owner, cluster)
         assert cluster.failures == [_B]
         assert _B.encode() not in cluster.state
@@ -184,7 +184,7 @@ def test_a_refused_row_fails_its_feed_and_no_other_and_nothing_behind_it_is_prom
         assert set(cluster.sinks[_A].offsets) == set(range(9))
         assert cluster.named(_A) == 8
         assert _in_order(cluster.sinks[_A])
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -196,12 +196,12 @@ def test_rows_that_a_broker_doubts_for_a_while_are_delivered_in_order_and_fail_n
         cluster = _Cluster()
         cluster.refused |= {(feed_id, number): How.DOUBTED_ONCE for feed_id in (_A, _B) for number in (0, 2)}
         owner = Owner(cluster, tmp_path)
-        await owner.offer(4)
+        await owner.queue_records(4)
         for _ in range(3):
             await _until_quiet(owner, cluster)
         assert (cluster.failures, cluster.position) == ([], 3)
         assert all(set(sink.offsets) == set(range(4)) and _in_order(sink) for sink in cluster.sinks.values())
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -211,11 +211,11 @@ def test_the_failure_is_committed_with_the_batch_that_lacks_the_row_and_not_behi
         cluster = _Cluster()
         cluster.refused[_B, 0] = How.FOR_WANT_OF_ITS_TOPIC
         owner = Owner(cluster, tmp_path)
-        await owner.offer(3)
+        await owner.queue_records(3)
         await _until_quiet(owner, cluster)
         group = next(group for group in cluster.transactions if any(one.outputs.get(_B) for one in group))
         assert [ack.feed_id for one in group for ack in one.acks] == [_B]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -227,15 +227,15 @@ def test_a_crash_between_the_refusal_and_the_commit_leaves_the_feed_as_it_was(tm
         cluster = _Cluster()
         cluster.refused[_B, 1] = How.BY_THE_BROKER
         owner = Owner(cluster, tmp_path)
-        await owner.offer(3)
+        await owner.queue_records(3)
         cluster.producer.answer(_B, 1_000)
         owner = await _die(owner, cluster)
         cluster.refused.clear()
-        await owner.offer(3 - owner.next)
+        await owner.queue_records(3 - owner.next)
         await _until_quiet(owner, cluster)
         assert cluster.failures == []
         assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -244,14 +244,14 @@ def test_rows_of_other_feeds_that_the_ended_producer_had_are_written_again_in_or
     async def scenario() -> None:
         cluster = _Cluster()
         owner = Owner(cluster, tmp_path)
-        await owner.offer(3)
+        await owner.queue_records(3)
         cluster.producer.answer(_A, 1)
         cluster.producer.come_to_the_end()
         await _until_quiet(owner, cluster)
         assert cluster.failures == []
         assert all(set(sink.offsets) == {0, 1, 2} and _in_order(sink) for sink in cluster.sinks.values())
         assert cluster.position == 2
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -263,7 +263,7 @@ def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path,
     async def scenario() -> None:
         cluster = _Cluster()
         owner = Owner(cluster, tmp_path, inflight=9)
-        await owner.offer(3)
+        await owner.queue_records(3)
         await owner.tell(Remove(_B, FeedEpoch(1)))
         assert list(owner.processor.feeds) == [_A]
         cluster.producer.come_to_the_end()
@@ -272,7 +272,7 @@ def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path,
             cluster.producer.answer(_A, 1_000)
             cluster.producer.answer(_B, 1_000 if answers else 0)
             await owner.passes(1)
-        await owner.offer(2)
+        await owner.queue_records(2)
         cluster.producer.answer(_A, 1_000)
         await owner.passes(1)
         assert not answers or set(cluster.sinks[_B].offsets) == {0, 1, 2}
@@ -280,8 +280,8 @@ def test_a_producer_may_end_with_rows_of_a_feed_that_was_removed(tmp_path: Path,
         assert all(_in_order(sink) for sink in cluster.sinks.values())
         assert (cluster.position, cluster.named(_A)) == (4, 4)
         assert _B.encode() not in cluster.state
-        assert [report.feed_id for report in owner.pipeline.outlets.report()] == [_A]
-        await owner.pipeline.drain()
+        assert [report.feed_id for report in owner.commit_loop.outlets.report()] == [_A]
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -293,14 +293,14 @@ def test_a_detached_feed_fails_too_when_its_topic_turns_out_to_be_gone(tmp_path:
         cluster = _Cluster()
         cluster.refused[_B, 0] = How.FOR_WANT_OF_ITS_TOPIC
         owner = Owner(cluster, tmp_path)
-        await owner.offer(3)
+        await owner.queue_records(3)
         cluster.producer.answer(_A, 1_000)
         await owner.passes(30)
         assert cluster.position == 2
         assert cluster.failures == []
         await _until_quiet(owner, cluster)
         assert cluster.failures == [_B]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -310,13 +310,13 @@ def test_letting_go_of_a_partition_fails_the_feed_first(tmp_path: Path) -> None:
         cluster = _Cluster()
         cluster.refused[_B, 1] = How.AT_THE_CALL
         owner = Owner(cluster, tmp_path)
-        await owner.offer(1)
-        draining = asyncio.ensure_future(owner.pipeline.drain())
+        await owner.queue_records(1)
+        draining = asyncio.ensure_future(owner.commit_loop.drain())
         await _until_quiet(owner, cluster)
         await draining
         successor = Owner(cluster, tmp_path)
-        await successor.offer(3)
-        letting_go = asyncio.ensure_future(successor.pipeline.drain())
+        await successor.queue_records(3)
+        letting_go = asyncio.ensure_future(successor.commit_loop.drain())
         await _until_quiet(successor, cluster)
         await letting_go
         assert cluster.failures in ([_B], [])
@@ -327,7 +327,7 @@ def test_letting_go_of_a_partition_fails_the_feed_first(tmp_path: Path) -> None:
 
 _EVENTS: Final = st.lists(
     st.one_of(
-        st.tuples(st.just("offer"), st.integers(1, 4)),
+        st.tuples(st.just("queue_records"), st.integers(1, 4)),
         st.tuples(st.sampled_from([_A, _B]), st.integers(1, 5)),
         st.tuples(st.just("passes"), st.sampled_from([1, 2, 4, 10])),
         st.tuples(st.sampled_from(["die", "the producer ends", "let go"]), st.just(0)),
@@ -357,7 +357,7 @@ def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_
         owner = Owner(cluster, directory, spool_bytes, inflight=inflight)
         for what, number in events:
             owner = await _act(owner, cluster, what, number)
-        await owner.offer(max(0, cluster.log_end - owner.next) + 2)
+        await owner.queue_records(max(0, cluster.log_end - owner.next) + 2)
         for _ in range(20):
             await _until_quiet(owner, cluster)
         end = owner.next
@@ -370,22 +370,22 @@ def test_whatever_is_refused_in_whatever_order_no_marker_lies_and_no_other_feed_
             else:
                 assert set(sink.offsets) == set(range(end))
                 assert cluster.named(feed_id) == end - 1
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
 
 async def _act(owner: Owner, cluster: _Cluster, what: str, number: int) -> Owner:
     match what:
-        case "offer":
-            await owner.offer(number)
+        case "queue_records":
+            await owner.queue_records(number)
         case "passes":
             await owner.passes(number)
         case "the producer ends":
             cluster.producer.come_to_the_end()
             await settle()
         case "let go":
-            draining = asyncio.ensure_future(owner.pipeline.drain())
+            draining = asyncio.ensure_future(owner.commit_loop.drain())
             for _ in range(30):
                 cluster.answer_all()
                 await owner.passes(2)

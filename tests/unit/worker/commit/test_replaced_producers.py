@@ -109,7 +109,7 @@ class _Cluster(Kafka):
             assert not early, f"rows of {feed_id} up to {complete} are committed, and under way: {early}"
 
 
-async def _offer(owner: Owner, records: int) -> None:
+async def _queue_batch(owner: Owner, records: int) -> None:
     """One batch of so many records, which have a row of each feed."""
     if not records:
         return
@@ -117,7 +117,7 @@ async def _offer(owner: Owner, records: int) -> None:
     batch = [Record(offset, None, None, 0) for offset in range(first, end)]
     owner.next = end
     owner.kafka.log_end = max(owner.kafka.log_end, end)
-    owner.pipeline.offer(FetchedBatch("log", 0, first, end, end, batch))
+    owner.commit_loop.queue_batch(FetchedBatch("log", 0, first, end, end, batch))
     await settle()
 
 
@@ -133,8 +133,8 @@ def test_what_is_acknowledged_behind_a_batch_that_is_not_is_written_again_with_i
     async def scenario() -> None:
         cluster = _Cluster()
         owner = Owner(cluster, tmp_path)
-        await _offer(owner, 2)  # keys 0 and 1
-        await _offer(owner, 2)  # keys 2 and 0
+        await _queue_batch(owner, 2)  # keys 0 and 1
+        await _queue_batch(owner, 2)  # keys 2 and 0
         for key in (b"0", b"2"):
             cluster.producer.answer((_A, key))
             cluster.producer.answer((_B, key))
@@ -143,7 +143,7 @@ def test_what_is_acknowledged_behind_a_batch_that_is_not_is_written_again_with_i
         await _until_quiet(owner, cluster)
         assert cluster.old_keys() == []
         assert cluster.position == 3
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -152,8 +152,8 @@ def test_a_batch_that_was_acknowledged_is_not_committed_before_its_copies_are_th
     async def scenario() -> None:
         cluster = _Cluster()
         owner = Owner(cluster, tmp_path)
-        await _offer(owner, 1)  # key 0
-        await _offer(owner, 1)  # key 1
+        await _queue_batch(owner, 1)  # key 0
+        await _queue_batch(owner, 1)  # key 1
         cluster.producer.answer((_A, b"1"))
         cluster.producer.answer((_B, b"1"))
         await settle()
@@ -166,7 +166,7 @@ def test_a_batch_that_was_acknowledged_is_not_committed_before_its_copies_are_th
         cluster.answer_all()
         await settle()
         assert cluster.position == 1
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -183,7 +183,7 @@ def test_an_acknowledgement_that_the_loop_has_not_heard_of_yet_does_not_count_fo
         outlet = Outlet(_A, lambda: next(opened), limits, lambda: None)
         barriers = [outlet.barrier(1) for _ in range(3)]
         for offset, barrier in enumerate(barriers):
-            outlet.take([row_of(_A, offset)], barrier)
+            outlet.queue_rows([row_of(_A, offset)], barrier)
         outlet.hand_over()
         sinks[0].answer((_A, b"0"))
         sinks[0].answer((_A, b"2"))
@@ -208,7 +208,7 @@ def test_whenever_producers_end_the_last_record_of_a_key_is_its_newest_and_no_co
         owner = Owner(cluster, Path(mkdtemp()), spool_bytes, inflight=inflight)
         for _ in range(rng.randint(1, 4)):
             owner = await _live_through(owner, cluster, rng)
-        await _offer(owner, cluster.log_end - owner.next)
+        await _queue_batch(owner, cluster.log_end - owner.next)
         for _ in range(20):
             await _until_quiet(owner, cluster)
         assert cluster.position == owner.next - 1, "the partition stands still"
@@ -217,7 +217,7 @@ def test_whenever_producers_end_the_last_record_of_a_key_is_its_newest_and_no_co
             assert set(sink.offsets) == set(range(owner.next))
             assert cluster.named(feed_id) == owner.next - 1
             assert all(offsets == sorted(offsets) for offsets in sink.first_seen().values())
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     in_a_loop(scenario)
 
@@ -226,7 +226,7 @@ async def _live_through(owner: Owner, cluster: _Cluster, rng: Random) -> Owner:
     """Some batches, of which one partition does not answer, and what comes in between."""
     silent = b"%d" % rng.randrange(_PARTITIONS)
     for _ in range(rng.randint(1, 4)):
-        await _offer(owner, rng.choice([1, 1, 2, 4]))
+        await _queue_batch(owner, rng.choice([1, 1, 2, 4]))
         if rng.random() < 0.8:
             for lane in [lane for lane in cluster.producer.lanes if lane[1] != silent]:
                 cluster.producer.answer(lane, rng.choice([1, 1_000, 1_000]))
@@ -241,7 +241,7 @@ async def _live_through(owner: Owner, cluster: _Cluster, rng: Random) -> Owner:
         case "quiet":
             await _until_quiet(owner, cluster)
         case "let go":
-            draining = asyncio.ensure_future(owner.pipeline.drain())
+            draining = asyncio.ensure_future(owner.commit_loop.drain())
             for _ in range(30):
                 cluster.answer_all()
                 await owner.passes(2)

@@ -58,7 +58,7 @@ def test_nothing_of_a_batch_is_written_before_the_ids_of_all_its_schemas_are_the
         await settle()
         assert sorted(owner.sink.topics) == ["plain", "s-plain"]
         assert owner.store.offsets[-1] == 2
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -68,7 +68,7 @@ def test_the_registry_that_is_asked_is_the_one_that_the_feed_names() -> None:
         owner = await begun()
         assert owner.ids.asked == [(REGISTRY, SCHEMED.feed_id, KEY)]
         assert owner.ids.looked_up == {REGISTRY}, "feeds without schemas have none"
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -76,11 +76,11 @@ def test_the_registry_that_is_asked_is_the_one_that_the_feed_names() -> None:
 def test_a_partition_tells_that_it_waits_and_that_it_goes_on() -> None:
     async def scenario() -> None:
         owner = await begun()
-        states = [owner.pipeline.waiting]
+        states = [owner.commit_loop.waiting]
         await owner.ids.give(KEY, VALUE)
         await settle()
-        assert [*states, owner.pipeline.waiting] == [True, False]
-        await owner.pipeline.drain()
+        assert [*states, owner.commit_loop.waiting] == [True, False]
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -91,12 +91,12 @@ def test_ids_that_are_known_are_not_asked_for() -> None:
         await owner.ids.give(KEY, VALUE)
         await settle()
         asked = len(owner.ids.asked)
-        await owner.offer(4)
+        await owner.queue_records(4)
         assert owner.store.offsets[-1] == 6
         assert len(owner.ids.asked) == asked
-        await owner.offer(1)
+        await owner.queue_records(1)
         assert owner.ids.asked[asked:] == [(REGISTRY, SCHEMED.feed_id, _NEW_VALUE)]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -105,11 +105,11 @@ def test_batches_before_the_one_that_waits_are_committed() -> None:
     async def scenario() -> None:
         owner = await begun(waits=True, inflight=9)
         await owner.ids.give(KEY, VALUE)
-        await owner.offer(5)  # the last one waits for the new version
+        await owner.queue_records(5)  # the last one waits for the new version
         owner.sink.acknowledge()
         await settle()
-        assert (owner.pipeline.waiting, owner.store.offsets[-1]) == (True, 6)
-        await owner.pipeline.drain()
+        assert (owner.commit_loop.waiting, owner.store.offsets[-1]) == (True, 6)
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -127,10 +127,10 @@ def test_a_refused_feed_fails_in_the_transaction_of_the_batch_and_the_others_go_
         ]
         assert batch.checkpoint is not None
         assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["json"]
-        await owner.offer(99)
+        await owner.queue_records(99)
         assert owner.store.offsets[-1] == len(RECORDS) - 1
         assert owner.sink.topics == ["plain"] * 8
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -151,7 +151,7 @@ def test_a_feed_that_is_removed_while_its_rows_wait_is_forgotten_and_has_not_fai
         assert batch.offset == 2
         assert batch.checkpoint is not None
         assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["json"]
-        await owner.offer(99)
+        await owner.queue_records(99)
         assert owner.sink.topics == ["plain"] * 8
         await owner.die()
 
@@ -163,10 +163,10 @@ def test_a_feed_that_is_refused_in_the_middle_keeps_what_it_has_written() -> Non
         owner = await begun()
         await owner.ids.give(KEY, VALUE)
         await owner.ids.refuse(_NEW_VALUE, "409")
-        await owner.offer(99)
+        await owner.queue_records(99)
         assert owner.sink.topics.count("s-plain") == 4
         assert owner.sink.topics.count("plain") == 8
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -174,12 +174,12 @@ def test_a_feed_that_is_refused_in_the_middle_keeps_what_it_has_written() -> Non
 def test_letting_go_of_a_partition_gives_the_waiting_batch_up_at_once() -> None:
     async def scenario() -> None:
         owner = await begun()
-        await asyncio.wait_for(owner.pipeline.drain(), 5)
+        await asyncio.wait_for(owner.commit_loop.drain(), 5)
         assert owner.store.offsets[-1] == 1
         assert owner.sink.rows == []
         await settle()
         assert owner.ids.open == [], "nobody asks for the lost partition any more"
-        assert not owner.pipeline.waiting
+        assert not owner.commit_loop.waiting
 
     run(scenario)
 
@@ -188,8 +188,8 @@ def test_what_was_in_flight_before_the_waiting_batch_becomes_durable_when_the_pa
     async def scenario() -> None:
         owner = await begun(waits=True, inflight=9)
         await owner.ids.give(KEY, VALUE)
-        await owner.offer(5)  # the last one waits for the new version
-        draining = asyncio.ensure_future(owner.pipeline.drain())
+        await owner.queue_records(5)  # the last one waits for the new version
+        draining = asyncio.ensure_future(owner.commit_loop.drain())
         await settle()
         assert (draining.done(), owner.store.offsets[-1]) == (False, 1)
         owner.sink.acknowledge()
@@ -202,12 +202,12 @@ def test_what_was_in_flight_before_the_waiting_batch_becomes_durable_when_the_pa
 def test_a_successor_repeats_the_batch_that_was_given_up() -> None:
     async def scenario() -> None:
         owner = await begun()
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
         successor = Owner(HandIds(lambda _: True), owner.sink, owner.store)
         assert successor.next == 2
-        await successor.offer(99)
+        await successor.queue_records(99)
         assert _written(owner.sink) == _expected()
-        await successor.pipeline.drain()
+        await successor.commit_loop.drain()
 
     run(scenario)
 
@@ -231,7 +231,7 @@ def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> No
         owner = Owner(HandIds(lambda _: known), HandSink(), HandStore())
         await owner.tell(SCHEMED, activation([_OTHER.descriptor], feed_id="beside"))
         records = _unwritable()
-        owner.pipeline.offer(FetchedBatch("log", 0, 0, len(records), len(records), records))
+        owner.commit_loop.queue_batch(FetchedBatch("log", 0, 0, len(records), len(records), records))
         await settle()
         assert owner.ids.asked == []
         assert sorted(owner.sink.topics) == ["other", "s-plain"][: 2 if known else 1]
@@ -240,7 +240,7 @@ def test_a_feed_that_failed_in_the_step_waits_for_no_registry(known: bool) -> No
         assert [ack.feed_id for ack in batch.acks if isinstance(ack, Failed)] == ["schemed"]
         assert batch.checkpoint is not None
         assert [feed.feed_id for feed in batch.checkpoint.feeds] == ["beside"]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -256,16 +256,16 @@ def test_of_two_feeds_that_wait_each_has_its_own_answer() -> None:
         other = activation([OLD.descriptor], other_options, feed_id="other")
         owner = Owner(HandIds(), HandSink(), HandStore())
         await owner.tell(SCHEMED, other)
-        await owner.offer(3)
+        await owner.queue_records(3)
         assert {feed_id for _, feed_id, _ in owner.ids.asked} == {"schemed", "other"}, "both are asked for"
         await owner.ids.refuse(schemas_for(OLD.descriptor, other_options).key, "422")
         await settle()
-        assert owner.pipeline.waiting
+        assert owner.commit_loop.waiting
         await owner.ids.give(KEY, VALUE)
         await settle()
         assert owner.sink.topics == ["s-plain"]
         assert [ack.feed_id for ack in owner.store.acks if isinstance(ack, Failed)] == ["other"]
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
 
     run(scenario)
 
@@ -301,7 +301,7 @@ def _by_key(
 
 
 _EVENTS: Final = st.one_of(
-    st.tuples(st.just("offer"), st.integers(1, 4)),
+    st.tuples(st.just("queue_records"), st.integers(1, 4)),
     st.tuples(st.just("give"), st.integers(0, 2)),
     st.tuples(st.sampled_from(["acknowledge", "let go", "die", "turn"]), st.just(0)),
 )
@@ -321,11 +321,11 @@ def test_whatever_comes_in_whatever_order_the_output_is_the_reference_engines(
             owner = await _act(owner, action, number)
         owner = await _act(owner, "die", 0)
         await owner.ids.give(KEY, VALUE, _NEW_VALUE)
-        await owner.offer(99, batch=3)
+        await owner.queue_records(99, batch=3)
         for _ in RECORDS:
             sink.acknowledge()
             await settle()
-        await owner.pipeline.drain()
+        await owner.commit_loop.drain()
         assert store.offsets[-1] == len(RECORDS) - 1
         assert store.offsets == sorted(store.offsets)
         assert _written(sink) == _expected()
@@ -336,8 +336,8 @@ def test_whatever_comes_in_whatever_order_the_output_is_the_reference_engines(
 async def _act(owner: Owner, action: str, number: int) -> Owner:
     ids, sink, store = owner.ids, owner.sink, owner.store
     match action:
-        case "offer":
-            await owner.offer(number, batch=2)
+        case "queue_records":
+            await owner.queue_records(number, batch=2)
         case "give":
             await ids.give((KEY, VALUE, _NEW_VALUE)[number])
         case "acknowledge":
@@ -345,7 +345,7 @@ async def _act(owner: Owner, action: str, number: int) -> Owner:
         case "turn":
             await asyncio.sleep(0)
         case "let go":
-            draining = asyncio.ensure_future(owner.pipeline.drain())
+            draining = asyncio.ensure_future(owner.commit_loop.drain())
             while not draining.done():
                 sink.acknowledge()
                 await asyncio.sleep(0)

@@ -25,8 +25,8 @@ class Holder:
         self.held.add(partition)
         self.events.append(f"+{partition}")
 
-    def offer(self, batch: FetchedBatch) -> None:
-        raise AssertionError("not offered here")
+    def receive_batch(self, batch: FetchedBatch) -> None:
+        raise AssertionError("no batch comes here")
 
     async def released(self) -> None:
         await asyncio.sleep(self._release_s)

@@ -32,7 +32,7 @@ def test_batches_that_follow_are_taken() -> None:
         await settled()
         for count in (3, 4):
             consumer.fetch(count)
-            intake.offer(consumer.queue.pop(0))
+            intake.receive_batch(consumer.queue.pop(0))
         assert taken(got) == list(range(5, 12))
         assert consumer.seeks == 1
 
@@ -45,10 +45,10 @@ def test_a_batch_from_before_the_seek_is_refused() -> None:
         consumer.fetch(8)
         intake = Intake(_TP, consumer, got.append)
         intake.open(2)
-        intake.offer(consumer.queue.pop(0))  # while the seek is under way
+        intake.receive_batch(consumer.queue.pop(0))  # while the seek is under way
         await settled()
         consumer.fetch(1)
-        intake.offer(consumer.queue.pop(0))
+        intake.receive_batch(consumer.queue.pop(0))
         assert taken(got) == [2]
 
     asyncio.run(run())
@@ -92,7 +92,7 @@ def test_a_partition_without_a_leader_is_asked_for_again(monkeypatch: pytest.Mon
         for _ in range(10):
             await settled()
         consumer.fetch(3)
-        opened.offer(consumer.queue.pop(0))
+        opened.receive_batch(consumer.queue.pop(0))
         assert taken(got) == [5, 6, 7]
 
     asyncio.run(run())
@@ -107,9 +107,9 @@ def test_what_is_taken_while_the_end_is_asked_for_may_be_above_it() -> None:
         intake.open(5)
         await settled()
         consumer.end = 5
-        intake.offer(FetchedBatch("log", 0, 2, 4, 5, ()))  # does not follow: sends the consumer back
+        intake.receive_batch(FetchedBatch("log", 0, 2, 4, 5, ()))  # does not follow: sends the consumer back
         await asyncio.sleep(0)  # the question is on its way
-        intake.offer(FetchedBatch("log", 0, 5, 8, 8, ()))
+        intake.receive_batch(FetchedBatch("log", 0, 5, 8, 8, ()))
         await settled()
         assert taken(got) == [5, 6, 7]
         assert consumer.position == 8
@@ -124,7 +124,7 @@ def test_a_cut_is_told_and_read_on_behind() -> None:
         intake.open(4)
         await settled()
         consumer.fetch(2)
-        intake.offer(consumer.queue.pop(0))
+        intake.receive_batch(consumer.queue.pop(0))
         assert cuts == [10]
         assert taken(got) == [10, 11]
 
@@ -139,7 +139,7 @@ def test_a_cut_while_running_is_told() -> None:
         await settled()
         consumer.first, consumer.position = 7, 7  # as a consumer that was out of range resets itself
         consumer.fetch(1)
-        intake.offer(consumer.queue.pop(0))
+        intake.receive_batch(consumer.queue.pop(0))
         await settled()
         assert cuts == [7]
         assert intake.position == 7
@@ -169,7 +169,7 @@ def test_a_closed_intake_takes_nothing() -> None:
         await settled()
         intake.close()
         consumer.fetch(1)
-        intake.offer(consumer.queue.pop(0))
+        intake.receive_batch(consumer.queue.pop(0))
         assert got == []
 
     asyncio.run(run())
@@ -193,13 +193,13 @@ def test_what_was_lost_is_read_again(actions: list[str]) -> None:
             elif consumer.queue:
                 batch = consumer.queue[0] if action == "repeat" else consumer.queue.pop(0)
                 if action != "drop":
-                    intake.offer(batch)
+                    intake.receive_batch(batch)
         end = consumer.position + 2
         while intake.position < end:
             await settled()
             consumer.fetch(2)
             while consumer.queue:
-                intake.offer(consumer.queue.pop(0))
+                intake.receive_batch(consumer.queue.pop(0))
         assert taken(got) == list(range(intake.position))
 
     asyncio.run(run())
@@ -215,7 +215,7 @@ def test_who_waits_for_an_offset_waits_until_everything_below_it_is_taken() -> N
         for offered in (3, 2):
             assert not reading.done()
             consumer.fetch(offered)
-            intake.offer(consumer.queue.pop(0))
+            intake.receive_batch(consumer.queue.pop(0))
             await settled()
         assert taken(got) == list(range(5))
         assert reading.result()
@@ -250,7 +250,7 @@ def test_a_batch_that_is_faster_than_the_answer_to_its_seek_is_taken() -> None:
         intake = Intake(_TP, consumer, got.append)
         intake.open(0)
         consumer.fetch(4)
-        intake.offer(consumer.queue.pop())
+        intake.receive_batch(consumer.queue.pop())
         await settled()
         assert taken(got) == list(range(4))
 
@@ -262,7 +262,7 @@ def test_nothing_is_taken_before_the_intake_is_open() -> None:
         consumer, got = Consumer(), list[FetchedBatch]()
         intake = Intake(_TP, consumer, got.append)
         consumer.fetch(4)
-        intake.offer(consumer.queue.pop())
+        intake.receive_batch(consumer.queue.pop())
         await settled()
         assert got == []
         assert consumer.seeks == 0

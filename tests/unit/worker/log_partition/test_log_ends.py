@@ -59,7 +59,7 @@ def test_a_fetch_tells_the_end_and_an_older_answer_does_not_take_it_back() -> No
         reading.open(0)
         await settled()
         consumer.fetch(8)
-        reading.offer(consumer.queue.pop())
+        reading.receive_batch(consumer.queue.pop())
         assert reading.end == 8
         reading.note_end(6)
         assert reading.end == 8

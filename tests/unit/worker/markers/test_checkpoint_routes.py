@@ -139,12 +139,12 @@ def test_early_reports_are_as_many_as_there_are_spans() -> None:
     early = EarlyReports()
     for wall in range(1, 1_001):
         early.add(_report(wall, ("a", 1)))
-    feed, kept = Feed("a"), early.take()
+    feed, kept = Feed("a"), early.take_reports()
     for report in kept:
         feed.apply(report)
     assert feed.wall == 1_000
     assert len(kept) <= 66
-    assert early.take() == []
+    assert early.take_reports() == []
 
 
 _BOTH = (("a", 1), ("b", 1))

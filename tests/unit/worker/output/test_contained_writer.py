@@ -68,7 +68,7 @@ def _looked_at(limits: OutletLimits, open_writer: Any) -> tuple[OutletChange | N
 
     async def main() -> tuple[OutletChange | None, str]:
         outlet = Outlet(_FEED, open_writer, limits, lambda: None)
-        outlet.take(_ROWS, outlet.barrier(1))
+        outlet.queue_rows(_ROWS, outlet.barrier(1))
         outlet.hand_over()
         found = outlet.look(0.0) or outlet.look(0.1)
         outlet.hand_over()

@@ -45,11 +45,11 @@ def test_the_next_epoch_of_a_feed_that_was_removed_has_a_sink_of_its_own(*, ackn
 
         outlets = Outlets(0, lambda _: open_sink, PATIENT, lambda: 0.0, lambda: None)
         rows = {_FEED: [_ROW]}
-        outlets.take(rows, outlets.barriers(rows))
+        outlets.send_rows(rows, outlets.barriers(rows))
         if acknowledged:
             opened[0].barriers[0].acknowledged.set_result(None)
         outlets.note([Removed(_FEED, FIRST_EPOCH, 0)])
-        outlets.take(rows, outlets.barriers(rows))
+        outlets.send_rows(rows, outlets.barriers(rows))
         return len(opened), len(opened[-1].barriers)
 
     assert asyncio.run(run()) == ((2, 1) if acknowledged else (1, 2))

@@ -52,7 +52,7 @@ class _Feed:
 
     def batch(self, rows: int) -> None:
         row = OutputRecord(FeedId("feed"), 0, b"k", b"v" * (_ROW_BYTES - 1), 0, [])
-        self.outlet.take([row] * rows, self.outlet.barrier(rows))
+        self.outlet.queue_rows([row] * rows, self.outlet.barrier(rows))
         self.outlet.hand_over()
 
     def passes(self) -> OutletChange | None:

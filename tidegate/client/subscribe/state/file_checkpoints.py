@@ -115,7 +115,7 @@ class FileCheckpoints:
             make_private(self._directory)
             lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            _take(lock, file)
+            _wait_for_lock(lock, file)
             yield
         finally:
             os.close(lock)
@@ -181,7 +181,7 @@ class FileCheckpoints:
             ) from None
 
 
-def _take(lock: int, file: Path) -> None:
+def _wait_for_lock(lock: int, file: Path) -> None:
     end = time.monotonic() + _LOCK_S
     while True:
         try:

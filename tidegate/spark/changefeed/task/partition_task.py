@@ -95,11 +95,11 @@ class PartitionTask:
                 for each in instructions.controls
             ]
             for controls in self._caution.steps(Input.CONTROL, told):
-                self._take(self._processor.control(controls))
+                self._keep_and_send(self._processor.control(controls))
             self._fail_refused()
             self._look_at_pauses()
         if self._round.records and self._processor.held:
-            self._take(self._processor.give_up(None))
+            self._keep_and_send(self._processor.give_up(None))
         if was_held and not self._processor.held:
             self._read_again(instructions)
         if instructions.exchanges:
@@ -108,7 +108,7 @@ class PartitionTask:
                 for each in instructions.exchanges
             ]
             for exchanges in self._caution.steps(Input.HAND_OFFS, came):
-                self._take(self._processor.exchange(exchanges))
+                self._keep_and_send(self._processor.exchange(exchanges))
         self._go_on()
         self._everything = instructions.everything
         self._settle()
@@ -118,7 +118,7 @@ class PartitionTask:
         before.
         """
         if instructions.everything or self._processor.to_read_again:
-            self._take(self._processor.missing_below(Offset(self._log_start())))
+            self._keep_and_send(self._processor.missing_below(Offset(self._log_start())))
         for records in _read_again(self._query, self._partition, self._processor.to_read_again):
             self.clock.lap("load")
             self._step(records)
@@ -198,7 +198,7 @@ class PartitionTask:
         for index, record in enumerate(records):
             if expected < min(record.offset, log_start):
                 self._step(records[first:index])
-                self._take(self._processor.missing_below(Offset(min(record.offset, log_start))))
+                self._keep_and_send(self._processor.missing_below(Offset(min(record.offset, log_start))))
                 first = index
             expected = max(expected, record.offset + 1)
         self._step(records[first:])
@@ -216,7 +216,7 @@ class PartitionTask:
         told = f"offsets {records[0].offset} to {records[-1].offset}" if records else "a range's backlog"
         with LONG_STEPS.watched(self._partition, told):
             result = self._processor.step_some(records)
-        self._take(result)
+        self._keep_and_send(result)
         return result
 
     def _log_start(self) -> int:
@@ -227,7 +227,7 @@ class PartitionTask:
         while self._processor.ready:
             self._step_some(())
 
-    def _take(self, result: StepResult) -> None:
+    def _keep_and_send(self, result: StepResult) -> None:
         self.clock.lap("step")
         for feed_id in [feed_id for feed_id, rows in result.unframed.items() if rows]:
             self._frame(feed_id, result)
@@ -277,21 +277,21 @@ class PartitionTask:
         """
         for feed_id, reason in self._round.refused.get(self._partition, {}).items():
             if self._processor.is_active(feed_id):
-                self._take(self._processor.fail_delivery(feed_id, RowRefused(reason), ()))
+                self._keep_and_send(self._processor.fail_delivery(feed_id, RowRefused(reason), ()))
 
     def _look_at_pauses(self) -> None:
         """Resume feeds whose pause is over (step S4), and detach those that pause and are live here (S2)."""
         detached, paused = self._processor.detached, self._round.paused | self._left
         for feed_id in sorted(detached - paused):
-            self._take(self._processor.resume(feed_id))
+            self._keep_and_send(self._processor.resume(feed_id))
         for feed_id in sorted(paused - detached):
             if self._processor.is_active(feed_id):
                 self._pause(feed_id)
 
     def _pause(self, feed_id: FeedId) -> None:
         """Detach the feed: it is given no rows of the round, and misses all of its versions."""
-        self._take(self._processor.detach(feed_id, self._answers.steps))
-        self._take(self._processor.stall(feed_id))
+        self._keep_and_send(self._processor.detach(feed_id, self._answers.steps))
+        self._keep_and_send(self._processor.stall(feed_id))
 
     def _settle(self) -> None:
         """Answer the steps so far if nothing can change their results any more.

@@ -95,7 +95,7 @@ def batches(history: TopicHistory, statement: str) -> list[DeliveredBatch]:
     gate = RowGate(DECODERS, history.partitions)
     columns, found = BatchColumns.of(plan, Format.JSON), []
     for place, record in history.records:
-        gate.take(place, record)
+        gate.add_record(place, record)
         opening = gate.open()
         batch = None if opening is None else subscription.advance(opening, gate.offsets())
         if batch is not None:

@@ -61,7 +61,7 @@ class Consumer:
             again = len(records) - (len(self._history.records) - read)
             for count, (place, record) in enumerate(records, 1):
                 self._read = max(read, read + count - again)
-                gate.take(place, record)
+                gate.add_record(place, record)
                 opening = gate.open()
                 if opening is None:
                     continue
@@ -127,10 +127,10 @@ def read_rows(subscription: Subscription, *marks: int) -> list[SubscriptionBatch
     """The batches of ``ROWS`` and markers behind them, after each of which the gate is opened."""
     gate = RowGate(DECODERS, [PLACE])
     for offset, commit in enumerate(ROWS):
-        gate.take(PLACE, FeedRecord(offset, *record_bytes(commit)))
+        gate.add_record(PLACE, FeedRecord(offset, *record_bytes(commit)))
     batches = []
     for offset, wall in enumerate(marks, len(ROWS)):
-        gate.take(PLACE, marker_record(offset, Timestamp(wall)))
+        gate.add_record(PLACE, marker_record(offset, Timestamp(wall)))
         opening = gate.open()
         assert opening is not None
         batches.append(subscription.advance(opening, gate.offsets()))

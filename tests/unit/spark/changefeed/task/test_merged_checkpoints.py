@@ -130,8 +130,8 @@ class _Driver:
             feed: FeedFrontier([Span(b"", b"\xff")], ZERO, 0) for feed in (_FEED.feed_id, _LATER.feed_id)
         }
 
-    def take(self, checkpoints: Iterable[PartitionCheckpoint]) -> None:
-        """Take the checkpoints of a round, as `QueryFeeds.take` does."""
+    def count(self, checkpoints: Iterable[PartitionCheckpoint]) -> None:
+        """Count the checkpoints of a round in, as `QueryFeeds.note_answers` does."""
         for report in self.claims.count([report_of(checkpoint) for checkpoint in checkpoints]):
             for feed in report.feeds:
                 self.frontiers[feed.feed_id].apply_columns(
@@ -158,8 +158,8 @@ def test_a_driver_knows_the_same(seed: int) -> None:
     store, every, few = _Store(seed), _Driver(), _Driver()
     for _ in range(_ROUNDS):
         steps = store.round()
-        every.take([each for partition in steps for each in partition])
-        few.take([each for partition in steps for each in _merged(partition)])
+        every.count([each for partition in steps for each in partition])
+        few.count([each for partition in steps for each in _merged(partition)])
         assert few.knows() == every.knows(), f"seed {seed}"
     assert every.claims.overlaps == ()
 
@@ -170,8 +170,8 @@ def test_keys_that_several_ranges_have_are_held_as_they_are_without_merging(seed
     store, every, few = _Store(seed, strays=True), _Driver(), _Driver()
     for _ in range(_ROUNDS):
         steps = store.round()
-        every.take([each for partition in steps for each in partition])
-        few.take([each for partition in steps for each in _merged(partition)])
+        every.count([each for partition in steps for each in partition])
+        few.count([each for partition in steps for each in _merged(partition)])
         for feed in (_FEED.feed_id, _LATER.feed_id):
             assert few.frontiers[feed].high_water <= every.frontiers[feed].high_water, f"seed {seed}"
         assert bool(few.claims.overlaps) == bool(every.claims.overlaps), f"seed {seed}"
@@ -181,7 +181,7 @@ def test_strays_are_found() -> None:
     def held(seed: int) -> bool:
         store, driver = _Store(seed, strays=True), _Driver()
         for _ in range(_ROUNDS):
-            driver.take([each for partition in store.round() for each in _merged(partition)])
+            driver.count([each for partition in store.round() for each in _merged(partition)])
         return bool(driver.claims.overlaps)
 
     assert sum(held(seed) for seed in range(40)) > 4
