@@ -31,6 +31,10 @@ SUBJECTS: Final = {
     "what subscriptions take of a server has bounds": """
         serve/kept_rows serve/shared/memory_of_streams serve/shared/long_statements
     """,
+    "a feed ends, or its table changes, while subscriptions are open": """
+        client/subscribe/changed_tables serve/served_feeds serve/shared/table_that_ends
+        subscribe/changes/table_versions
+    """,
     "random histories of topics, and consumers that crash anywhere": """
         client/subscribe/interrupted_calls client/subscribe/state/subscriptions_over_a_key_table
         subscribe/consistency subscribe/gate/gate_histories subscribe/hostile_topics
