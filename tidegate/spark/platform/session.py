@@ -160,7 +160,7 @@ def start_session(
     _start_java(builder)
     builder = builder.config(map=dict(logins))
     if not has_session():
-        builder = builder.config(map=closed_to_others(_known(builder)))
+        builder = builder.config(map=dict(closed_to_others(_known(builder))))
     return builder.getOrCreate()
 
 
