@@ -82,8 +82,8 @@ soak: setup ## the longest tests, more examples, then 20 minutes of simulated wo
 	TIDEGATE_KERNEL=check $(PYTEST) -m 'not soak and not broker' # each step by the kernel and by Python, compared
 	TIDEGATE_KERNEL=check $(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
-fuzz: setup ## damaged inputs for every reader of foreign bytes (FUZZ="--minutes 10 --seed 1 --target steps")
-	$(BIN)/python -m tests.fuzz $(FUZZ)
+fuzz: setup ## damaged inputs for every reader of foreign bytes, led by coverage where Atheris is installed (FUZZ="--minutes 10 --seed 1 --target steps")
+	$(BIN)/python -m tests.fuzz --engine auto $(FUZZ)
 
 mutants: setup ## small slips in the core, and those that no test notices (MUTANTS="--seed 1 --sample 60")
 	$(BIN)/python -m tests.mutants $(MUTANTS)

@@ -16,31 +16,51 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz.campaign import Account, Budget, run
+from tests.fuzz.coverage_led import is_there, run_led
 from tests.fuzz.target import Target
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import Finding, attempt
 
 _FINDINGS: Final = Path("fuzz-findings")
+_ABSENT: Final = (
+    "Atheris is not installed in this environment: `pip install atheris==3.0.0` (CPython 3.11 to 3.13 on "
+    "Linux), or leave --engine away"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, and fuzz."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.engine == "atheris" and not is_there():
+        parser.error(_ABSENT)
+    is_led = asked.engine != "mutators" and is_there()
     targets = [TARGETS[name] for name in asked.target or TARGETS]
     gc.collect()
     gc.freeze()  # modules and seeds stay; only what inputs leave is looked through
     if asked.input is not None:
         return _repeat(targets, asked.input)
     seed = time.time_ns() // 10**9 if asked.seed is None else asked.seed
-    print(f"seed {seed}: {', '.join(target.name for target in targets)}", flush=True)
+    engine = "Atheris" if is_led else "mutators"
+    print(f"seed {seed}, by {engine}: {', '.join(target.name for target in targets)}", flush=True)
+
+    def keep(finding: Finding) -> None:
+        _keep(finding, seed, asked.findings)
+
     budget = Budget(60 * asked.minutes, asked.inputs)
-    accounts = run(targets, seed, budget, lambda finding: _keep(finding, seed, asked.findings))
+    accounts = run_led(targets, seed, budget, keep) if is_led else run(targets, seed, budget, keep)
     _report(accounts, seed)
     return 1 if any(account.findings for account in accounts) else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument(
+        "--engine",
+        choices=("mutators", "atheris", "auto"),
+        default="mutators",
+        help="who makes the inputs: ours (default), Atheris, or Atheris where it is installed",
+    )
     parser.add_argument("--minutes", type=float, default=1.0, help="of processor time, over all targets (1)")
     parser.add_argument("--inputs", type=int, default=0, help="so many for each target, instead of minutes")
     parser.add_argument(

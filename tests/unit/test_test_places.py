@@ -91,7 +91,7 @@ SUBJECTS: Final = {
     """,
     "rounds of a query, driven in one process over random histories (docs/simulation.md)": """
         spark/backfill/sinks_of_backfills spark/changefeed/odd_logs spark/changefeed/old_states
-        spark/changefeed/sinks_that_stall
+        spark/changefeed/rows_that_break spark/changefeed/sinks_that_stall
         spark/changefeed/steps_that_break
     """,
     "feeds of a query that begin in one batch (docs/protocols/spark-rounds.md)": """

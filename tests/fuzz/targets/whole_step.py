@@ -78,7 +78,7 @@ def _draw(chance: Random) -> bytes:
 
 
 def _run(data: bytes) -> None:
-    how, *rest = parted(data)
+    how, *rest = [*parted(data)] or [None]
     number = how[0] if how else 0
     records = [LogBytes(key, value) for key, value in zip(rest[::2], rest[1::2], strict=False)]
     driven = _driven(number, records)
