@@ -171,7 +171,13 @@ _ALL: Final = (
     ),
     _refused("execution_locality", "where workers run is the operator's choice"),
     _choice("existing_topics", ExistingTopics, User.PREPARATION),
-    _text("extra_headers", User.RECORDS, User.SECRETS, read=lambda text, _: read_extra_headers(text)),
+    _text(
+        "extra_headers",
+        User.RECORDS,
+        User.SECRETS,
+        User.PREPARATION,
+        read=lambda text, _: read_extra_headers(text),
+    ),
     Option(
         "format",
         choices=(*_FORMATS, *_REFUSED_FORMATS),
