@@ -278,7 +278,10 @@ class JobsOwner:
     async def _wait_for_topics(self, definition: FeedDefinition, owner: FeedId) -> None:
         """Have a feed wait until partitions have forgotten its topics' former owner; then fence that (E5)."""
         former = self._app.follower.view[owner].definition
-        if former is None or not self._forgotten(former):
+        if former is None:  # its definition was deleted meanwhile: who has the topics is asked again
+            self._look_at(definition.id)
+            return
+        if not self._forgotten(former):
             self._heirs[owner].add(definition.id)
             await self._tell_waiting(definition, wait_for_owner(owner))
             return

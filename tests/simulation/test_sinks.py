@@ -40,6 +40,7 @@ def test_no_feed_fails_where_brokers_answer_with_errors_that_pass() -> None:
 @pytest.mark.slow
 def test_a_worker_that_takes_such_an_error_for_a_refusal_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tidegate.worker.output.barrier, "PRODUCERS", 1)
+    monkeypatch.setattr(tidegate.worker.output.barrier, "DOUBTED_FOR_S", 0.0)
     assert "had an answer like that" in str(Run(_with_errors_that_pass(0)).run().faults)
 
 

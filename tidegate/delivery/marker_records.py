@@ -22,6 +22,9 @@ from tidegate.hlc import ResolvedTimestamp
 SCHEMA_REFUSED: Final = (
     "markers wait: their schema is refused, and was not when the feed began; look who changed the subject"
 )
+#: Of the seconds between two questions for a topic that no broker knew so many count at most. Engines ask
+#: again after no longer a pause.
+_COUNTED_S: Final = 10.0
 #: A topic, and a partition of it.
 Place: TypeAlias = tuple[str, int]
 #: Asks where partitions end now for an uncommitted reader. Raises ``RetryError``.
@@ -95,7 +98,8 @@ class MarkersAside:
         self._topic = topic
         self._targets = targets
         self._ends: Mapping[Place, int] = {}
-        self._gone_since: float | None = None
+        self._asked_at = 0.0
+        self._gone_s: float | None = None
         self.places = [(each.topic, number) for each in targets for number in range(each.partitions)]
         self.fault = ""
 
@@ -103,24 +107,30 @@ class MarkersAside:
         """Ask where the ``places`` end now (step M3a). ``clock`` tells seconds that never go back.
 
         Raises ``RetryError`` while that is not known, and once an end has fallen. Raises ``RecordRefused``
-        once no broker has known a topic for ``UNKNOWN_FOR_S``, at each question since then (step R7).
+        once the brokers that were asked have not known a topic for ``UNKNOWN_FOR_S`` (step R7). Time in which
+        nobody asks does not count: between two questions ``_COUNTED_S`` count at most.
         """
         if self.fault:
             raise RetryError(self.fault)
         try:
             found = ends(self.places)
         except TopicGone as gone:
-            now = clock()
-            if self._gone_since is None:
-                self._gone_since = now
-            if now - self._gone_since < UNKNOWN_FOR_S:
+            self._count_gone(clock())
+            if (self._gone_s or 0.0) < UNKNOWN_FOR_S:
                 raise
             raise RecordRefused(gone.refusal) from None
         except RetryError:
-            self._gone_since = None
+            self._gone_s = None
             raise
-        self._gone_since = None
+        self._gone_s = None
         return found
+
+    def _count_gone(self, now: float) -> None:
+        if self._gone_s is None:
+            self._gone_s = 0.0
+        else:
+            self._gone_s += min(now - self._asked_at, _COUNTED_S)
+        self._asked_at = now
 
     def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
         """Make the records of one marker, with the ``ends`` that were asked for after step M2.

@@ -27,6 +27,9 @@ _CALL_S: Final = 5.0  # one attempt of a call that is repeated
 _BACKOFF_S: Final = 0.5
 _FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
 _ATTEMPTS_MAX: Final = 5  # attempts at a whole transaction that the coordinator wants aborted
+#: The first pause before a transaction is repeated that a broker did not take a record of; each next one is
+#: twice as long.
+_ANSWERED_PAUSE_S: Final = 0.5
 
 _log = logging.getLogger("tidegate.transaction")
 
@@ -116,8 +119,9 @@ class TransactionalProducer:
         Returns, for each topic and partition, the offset after the last of them. Raises ``DeliveryError``
         when this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
         committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
-        topic refuses a record for good, or in each attempt, and can go on. First it aborts a transaction that
-        an exception left open.
+        topic refuses a record for good, or in each attempt, and can go on. Between such attempts it waits for
+        longer and longer, since the broker's trouble may pass. First it aborts a transaction that an
+        exception left open.
         """
         self._require_wanted()
         self.abort_left()
@@ -135,6 +139,9 @@ class TransactionalProducer:
             if self._refusal is not None and not insist:
                 raise self._refusal
             answers.append(self._answer)
+            if self._answer is not None and not insist:
+                self._given_up.wait(_ANSWERED_PAUSE_S * 2**attempt if attempt + 1 < _ATTEMPTS_MAX else 0.0)
+                self._require_wanted()
         refused_by = [answer for answer in answers if answer is not None]
         if len(refused_by) == _ATTEMPTS_MAX and not insist:
             raise marker_refused(*refused_by[-1])

@@ -21,7 +21,7 @@ from tidegate.client.subscribe.partition_pauses import PartitionPauses
 from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
 from tidegate.client.subscribe.standing_gate import StandingGate
 from tidegate.errors import ObjectDropped
-from tidegate.hlc import ZERO
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.figures import SubscriptionFigures, lag_s
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateOpening, GateStart, RowGate
@@ -71,7 +71,10 @@ class FeedGate:
             connection, {place: start.offsets.get(place, 0) for place in sorted(places)}, topic_ids
         )
         self._ends = _feeds_that_end(histories, jobs)
-        self._standing = None if self._ends is None else StandingGate(self._ends, self._reader)
+        self._places_of = defaultdict[FeedId, list[FeedPartition]](list)
+        for history in histories:
+            self._places_of[FeedId(history.table.feed.feed_id)] += history.rows
+        self._standing = None if self._ends is None else StandingGate(self._ends, self._reader, self._marked)
         #: Records below these offsets are known to be the feeds' own. Those below the others are if no feed
         #: has ended by the time that was asked for.
         self._own_below: dict[FeedPartition, int] = {}
@@ -160,6 +163,10 @@ class FeedGate:
         if self._standing is None or self._gate.minimum > self._gate.delivered:
             return False
         return self._standing.has_ended(self._gate.delivered, is_begun=is_begun)
+
+    def _marked(self, feed_id: FeedId) -> Timestamp:
+        """Return the lowest marker of a feed's partitions."""
+        return min(map(self._gate.bound_of, self._places_of[feed_id]))
 
     def _ask_ends(self) -> None:
         """Ask for ends of feeds, unless all that was read is known to be the feeds' own."""

@@ -276,16 +276,16 @@ class _TopicCheck:
         """
         if not self._asked and time.monotonic() >= self._ask_at:
             self.ask()
-        for name in [name for name, answer in self._asked.items() if answer.done()]:
-            self._check_answer(name, self._asked.pop(name))
+        self._check_answers()
 
     def same(self, timeout_s: float) -> bool:
         """Wait for the answers to the last ``ask``; returns whether they have come. Raises as ``check``."""
         until = time.monotonic() + timeout_s
         while True:
-            self.check()
+            self._check_answers()  # before anything is asked anew: the caller may come seldom
             if self._same and not self._asked:
                 return True
+            self.check()
             left = until - time.monotonic()
             if left <= 0:
                 return False
@@ -293,6 +293,10 @@ class _TopicCheck:
                 wait(self._asked.values(), left, FIRST_COMPLETED)
             else:  # Kafka is away: it is asked again
                 time.sleep(min(left, _AGAIN_S))
+
+    def _check_answers(self) -> None:
+        for name in [name for name, answer in self._asked.items() if answer.done()]:
+            self._check_answer(name, self._asked.pop(name))
 
     def _check_answer(self, name: str, answer: Future[Any]) -> None:
         try:

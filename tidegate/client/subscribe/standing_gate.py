@@ -6,7 +6,8 @@ of a feed nothing opens any more. So a gate that stands asks as well:
 1. It has stood for ``LOOK_S``. The jobs topic is asked for its end, and the topics whether they are still
    the same: the clusters of both have to answer.
 2. The feed has ended with the high-water H. No marker is above H. If everything up to H was let through, the
-   reading ends.
+   reading ends. If all partitions of the feed have markers up to H, and the gate waits for those of other
+   feeds, the reading goes on.
 3. If not, the marker of H may be on its way, or may never come: a worker persists H more often than it
    writes markers, and one that is fenced between the two writes none. So the reading ends once the end has
    been known for ``LAST_MARKER_S``, and the brokers have nothing that was not read.
@@ -17,9 +18,10 @@ A feed that has succeeded ends the reading without an error in step 2 alone.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
-from tidegate.changefeed.definition.feed import FeedState
+from tidegate.changefeed.definition.feed import FeedId, FeedState
 from tidegate.client.subscribe.ended_feeds import EndedFeed, EndedFeeds
 from tidegate.client.subscribe.feed_reader import FeedReader
 from tidegate.errors import ObjectDropped
@@ -39,9 +41,11 @@ _HOW: Final = {
 class StandingGate:
     """Asks about the feeds of one gate while it stands. One thread uses it."""
 
-    def __init__(self, ends: EndedFeeds, reader: FeedReader) -> None:
+    def __init__(self, ends: EndedFeeds, reader: FeedReader, marked: Callable[[FeedId], Timestamp]) -> None:
+        """``marked`` returns the lowest marker of a feed's partitions."""
         self._ends = ends
         self._reader = reader
+        self._marked = marked
         self._is_asked = False
         self._look_at = time.monotonic() + LOOK_S
         #: Since when the end is known, and all that the brokers had is read.
@@ -71,6 +75,9 @@ class StandingGate:
         self._is_asked, self._look_at = False, now + LOOK_S
         end = self._ends.first()
         if end is None:
+            self._known_at = None
+            return False
+        if delivered < end.high_water <= self._marked(end.feed_id):
             self._known_at = None
             return False
         if delivered < end.high_water and not self._is_over(now):

@@ -68,15 +68,15 @@ class SubscriptionRequest:
     dialect: Dialect
 
     def has_all(self) -> bool:
-        """Whether the client has everything below UP TO: its token is there or beyond.
+        """Whether the client has everything: its token says so, or is at UP TO or beyond.
 
         Raises ``TokenRefused`` for a text that is no token.
         """
+        if self.token == _ALL_GIVEN:
+            return True
         up_to = self.statement.up_to
         if up_to is None or not self.token:
             return False
-        if self.token == _ALL_GIVEN:
-            return True
         return parse_token(self.token).frontier >= bound_time(up_to, time.time_ns())
 
 

@@ -260,7 +260,7 @@ class BatchDriver:
                 round_ = self._wait_to_repeat(round_, account, wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_S)
             elif doubted:
-                round_ = self._wait_to_repeat(round_, account, _DOUBT_S)
+                round_ = self._wait_to_repeat(round_, account, _DOUBT_S * 2 ** (max(doubts.values()) - 1))
             else:
                 round_ = self._without_dropped(round_, account)
 

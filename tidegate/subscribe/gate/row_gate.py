@@ -171,6 +171,10 @@ class RowGate:
         """The lowest marker of all partitions, or where the gate began if that is higher."""
         return min(wait.bound for wait in self._waits.values())
 
+    def bound_of(self, place: FeedPartition) -> Timestamp:
+        """Return the last marker of a partition, or where the gate began if that is higher."""
+        return self._wait_of(place).bound
+
     def waiting_of(self, place: FeedPartition) -> int:
         """Count the rows of a partition that wait."""
         return self._wait_of(place).rows

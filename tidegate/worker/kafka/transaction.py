@@ -14,7 +14,8 @@ class WorkerTransactionalProducer(transaction.TransactionalProducer):
     """A ``TransactionalProducer`` with the settings of a worker: its own, or those for a sink's cluster.
 
     It writes state, messages and markers. The bounds of feeds' definitions are constants, so a lower
-    ``max_record_bytes`` does not count here. Raises ``SettingsError`` where no client can be opened.
+    ``max_record_bytes`` is no limit of a record here. Batches of several records have no more than that.
+    Raises ``SettingsError`` where no client can be opened.
     """
 
     def __init__(self, settings: Settings, transactional_id: str, machine: Machine = REAL) -> None:
@@ -24,6 +25,7 @@ class WorkerTransactionalProducer(transaction.TransactionalProducer):
             **librdkafka_config(settings),
             "logger": watch,
             **transaction.transactional(transactional_id, limit),
+            "batch.size": min(settings.max_record_bytes, BOUNDS.record_bytes),
             "compression.type": settings.compression,
         }
         producer = opened(lambda: machine.producer(config), settings.bootstrap_servers)

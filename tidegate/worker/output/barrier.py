@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tidegate.delivery.refused_rows import PRODUCERS, refused_at_last
+from tidegate.delivery.refused_rows import DOUBTED_FOR_S, PRODUCERS, refused_at_last
 from tidegate.errors import RowDoubted, RowRefused
 
 #: A barrier whose last row was acknowledged, or one of whose rows was refused.
@@ -38,6 +38,7 @@ class Barrier:
         "_calls",
         "_confirm",
         "_doubted_in",
+        "_doubted_since",
         "_doubts",
         "_left",
         "_lock",
@@ -61,6 +62,7 @@ class Barrier:
         self._unconfirmed = False  # whether a refusal waits for ``confirm``
         self._doubts = 0  # turns in which a row was doubted
         self._doubted_in = -1  # the last of them
+        self._doubted_since = 0.0  # the loop's time at the first one
         self._calls: list[Callable[[], None]] = []
         self._turn = 0  # how often it began again; the loop ignores news of an earlier turn
         self._lock = threading.Lock()  # the writer's thread counts rows, and so does the caller of ``forget``
@@ -149,18 +151,21 @@ class Barrier:
 
     def _refuse(self, refusal: RowRefused) -> None:
         if isinstance(refusal, RowDoubted):
-            if self._count_doubt() < PRODUCERS:
+            if not self._is_doubted_enough():
                 return
             refusal = refused_at_last(str(refusal))
         if self.refusal is None:
             self.refusal = refusal
 
-    def _count_doubt(self) -> int:
-        """Return how many writers have doubted a row, the present one included."""
+    def _is_doubted_enough(self) -> bool:
+        """Count the present writer among those that have doubted a row; return whether a refusal follows."""
+        now = self._loop.time()
         with self._lock:
+            if not self._doubts:
+                self._doubted_since = now
             self._doubts += self._doubted_in != self._turn
             self._doubted_in = self._turn
-            return self._doubts
+            return self._doubts >= PRODUCERS and now - self._doubted_since >= DOUBTED_FOR_S
 
     def _finish(self) -> None:
         if self._confirm is None:

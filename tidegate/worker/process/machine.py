@@ -6,6 +6,7 @@ A process has one machine. A simulation brings its own, with a broker in memory 
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -64,9 +65,15 @@ class RealMachine:
         return ThreadPoolExecutor(threads, name)
 
     def background(self, work: Callable[[], None], name: str) -> Background:
-        """Return a thread for which the end of the process does not wait."""
+        """Return a thread for which the end of the process does not wait.
+
+        Raises ``OSError`` where the system gives the process no more threads.
+        """
         thread = threading.Thread(target=work, name=name, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
         return thread
 
 

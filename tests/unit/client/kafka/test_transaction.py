@@ -119,8 +119,11 @@ class Refusing:
 
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN, KafkaError.UNSUPPORTED_COMPRESSION_TYPE])
-def test_a_record_that_a_topic_refuses_in_each_attempt_is_refused(code: int) -> None:
+def test_a_record_that_a_topic_refuses_in_each_attempt_is_refused(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the code: no answer of a sink ends a process that can go on without the record."""
+    monkeypatch.setattr(transaction, "_ANSWERED_PAUSE_S", 0.0)
     records = [Record("out", 0, None, b"m")]
     client: Any = Refusing(code)
     with pytest.raises(RecordRefused, match="out partition 0 does not take a marker"):
@@ -130,6 +133,24 @@ def test_a_record_that_a_topic_refuses_in_each_attempt_is_refused(code: int) -> 
         TransactionalProducer(client, "state", 1_000).commit(records)
     client = Refusing(code, times=4)
     assert TransactionalProducer(client, "markers", 1_000).commit(records, insist=False) == {("out", 0): 6}
+
+
+def test_such_attempts_have_pauses_between_them_and_who_gives_up_waits_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client: Any = Refusing(KafkaError.UNKNOWN)
+    producer, pauses = TransactionalProducer(client, "markers", 1_000), []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            producer.give_up()
+        return False
+
+    monkeypatch.setattr(producer._given_up, "wait", wait)
+    with pytest.raises(GivenUpError):
+        producer.commit([Record("out", 0, None, b"m")], insist=False)
+    assert pauses == [0.5, 1, 2, 4]
 
 
 @pytest.mark.parametrize("code", [KafkaError._MSG_TIMED_OUT, KafkaError.INVALID_PRODUCER_EPOCH])

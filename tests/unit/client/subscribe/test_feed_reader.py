@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
 
 import pytest
@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import COMES_S, HandFeed, account
+from tidegate.client.subscribe import feed_reader
 from tidegate.client.subscribe.feed_reader import FeedReader, PartitionRecords
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
@@ -104,6 +105,16 @@ def test_records_that_are_deleted_raise_the_first_offset(
     while reader.lows.get(_place(feed)) != 2:
         assert time.monotonic() < until, reader.lows
         reader.poll(0.1)
+
+
+def test_topics_are_confirmed_also_to_who_looks_seldom(
+    feed: HandFeed, reader: FeedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then it is time to ask again, and the answers that are there count all the same."""
+    monkeypatch.setattr(feed_reader, "_TOPICS_EVERY_S", 0.0)
+    reader.ask_topics()
+    wait(list(reader._topics._asked.values()), COMES_S)
+    assert reader.same_topics(0.0)
 
 
 def test_it_is_at_the_ends_when_all_that_brokers_have_is_read(feed: HandFeed, reader: FeedReader) -> None:

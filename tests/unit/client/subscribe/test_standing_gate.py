@@ -178,6 +178,29 @@ def test_the_end_of_one_feed_ends_all_members(feed: HandFeed, broker: KafkaBroke
             subscription.next(COMES_S)
 
 
+def test_a_gate_that_another_feed_holds_back_gives_all_of_a_feed_that_has_ended(
+    feed: HandFeed, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last marker of the feed is there, so it is not that one that is waited for."""
+    monkeypatch.setattr(standing_gate, "LAST_MARKER_S", 0.2)
+    moves = HandFeed(broker.bootstrap, feed.prefix, 1, descriptors=(TRANSFERS.descriptor,), beside=feed)
+    moves.mark(7)
+    statements = {"accounts": "SUBSCRIBE accounts", "moves": "SUBSCRIBE transfers"}
+    with subscribe_together(
+        statements, feed.connection, app_id=feed.app_id, topic_prefix=feed.prefix
+    ) as subscription:
+        next_of(subscription)
+        feed.write(0, 8, 1, account(1, 11), account(1, 10))
+        feed.persist(9)
+        feed.mark(9)
+        feed.drop()
+        assert subscription.next(2.0) is None
+        moves.mark(12)
+        assert next_of(subscription).frontier == Timestamp(9).next()
+        with pytest.raises(ObjectDropped, match="feed feed was dropped, and is complete up to 9"):
+            subscription.next(COMES_S)
+
+
 def test_a_gate_that_stands_asks_now_and_then_and_a_feed_that_goes_on_ends_nothing(
     feed: HandFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from confluent_kafka import KafkaError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import tidegate.worker.output.barrier
 from tests.unit.worker.commit.judged_commits import Kafka, Owner, Sink, in_a_loop, settle
 from tidegate.changefeed.definition.feed import FeedEpoch, FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Remove
@@ -53,6 +54,11 @@ class How(enum.Enum):
 #: The ways that fail a feed. A feed may be stalled before a row of it is doubted for the fifth time.
 _FAIL: Final = [how for how in How if how is not How.DOUBTED_ONCE]
 _ANY_TIME: Final = [how for how in How if how is not How.DOUBTED]
+
+
+@pytest.fixture(autouse=True)
+def _refused_by_the_fifth_producer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tidegate.worker.output.barrier, "DOUBTED_FOR_S", 0.0)
 
 
 def _refusal(row: OutputRecord, error: KafkaError, limit: RecordLimit | None = None) -> RowRefused:

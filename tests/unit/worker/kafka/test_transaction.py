@@ -45,6 +45,22 @@ def test_a_lower_limit_of_rows_is_no_limit_of_records_about_feeds(setting: int, 
 
 
 @pytest.mark.broker
+def test_many_small_records_go_out_in_batches_that_a_broker_with_a_low_limit_takes(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    """The setting is the broker's limit, as operators are told to have it."""
+    topic = f"{topic_prefix}changelog"
+    create_topic(broker.bootstrap, topic, max_message_bytes=str(_SMALL))
+    settings = Settings(bootstrap_servers=broker.bootstrap, max_record_bytes=_SMALL, compression="none")
+    producer = WorkerTransactionalProducer(settings, f"{topic_prefix}state")
+    producer.open()
+    try:
+        producer.commit([Record(topic, 0, b"%d" % number, bytes(1_000)) for number in range(500)])
+    finally:
+        producer.close()
+
+
+@pytest.mark.broker
 def test_a_feed_of_a_thousand_tables_is_announced_by_workers_with_a_low_limit(
     broker: KafkaBroker, topic_prefix: str
 ) -> None:

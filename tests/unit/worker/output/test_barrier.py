@@ -10,7 +10,9 @@ from typing import Final
 
 import pytest
 
+import tidegate.worker.output.barrier
 from stack.places import CHECKOUT
+from tidegate.delivery.refused_rows import DOUBTED_FOR_S
 from tidegate.errors import RowDoubted, RowRefused
 from tidegate.worker.output.barrier import Barrier, Unconfirmed
 
@@ -86,8 +88,9 @@ def test_rows_that_begin_again_are_counted_anew_and_without_what_the_loop_has_no
 
 
 def test_a_row_that_is_doubted_is_refused_by_the_fifth_writer_that_had_such_an_answer(
-    loop: asyncio.AbstractEventLoop,
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tidegate.worker.output.barrier, "DOUBTED_FOR_S", 0.0)
     barrier = Barrier(2, loop)
     for _ in range(4):
         barrier.row_refused(RowDoubted("no answer"))
@@ -96,8 +99,25 @@ def test_a_row_that_is_doubted_is_refused_by_the_fifth_writer_that_had_such_an_a
     assert barrier.refusal is None
     barrier.begin_again(2)  # a writer that had no answer for these rows
     barrier.row_refused(RowDoubted("an odd answer"))
-    assert "an odd answer. 5 producers had an answer like that" in str(barrier.refusal)
+    assert "an odd answer. At least 5 producers had an answer like that" in str(barrier.refusal)
     assert not isinstance(barrier.refusal, RowDoubted)
+
+
+def test_a_row_that_is_doubted_is_not_refused_before_a_while_has_passed(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(loop, "time", lambda: now)
+    barrier = Barrier(1, loop)
+    for _ in range(20):
+        barrier.row_refused(RowDoubted("an odd answer"))
+        barrier.begin_again(1)
+    now += DOUBTED_FOR_S - 0.1
+    barrier.row_refused(RowDoubted("an odd answer"))
+    assert barrier.refusal is None
+    now += 0.2
+    barrier.row_refused(RowDoubted("an odd answer"))
+    assert barrier.refusal is not None
 
 
 def test_a_refusal_for_good_counts_behind_a_doubt(loop: asyncio.AbstractEventLoop) -> None:

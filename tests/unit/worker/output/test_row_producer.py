@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
+import tidegate.worker.output.barrier
 import tidegate.worker.output.row_producer
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.written_records import PLACES, LaneOf, WrittenPart, WrittenRecords
@@ -178,6 +179,11 @@ class Watched:
         """The cluster has told its id."""
         assert self.send(self.barrier()) == 0
         self.turn()
+
+
+@pytest.fixture(autouse=True)
+def _refused_by_the_fifth_producer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tidegate.worker.output.barrier, "DOUBTED_FOR_S", 0.0)
 
 
 @pytest.fixture
