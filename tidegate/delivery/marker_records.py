@@ -115,8 +115,7 @@ class MarkersAside:
         try:
             found = ends(self.places)
         except TopicGone as gone:
-            self._count_gone(clock())
-            if (self._gone_s or 0.0) < UNKNOWN_FOR_S:
+            if self._count_gone(clock()) < UNKNOWN_FOR_S:
                 raise
             raise RecordRefused(gone.refusal) from None
         except RetryError:
@@ -125,12 +124,11 @@ class MarkersAside:
         self._gone_s = None
         return found
 
-    def _count_gone(self, now: float) -> None:
-        if self._gone_s is None:
-            self._gone_s = 0.0
-        else:
-            self._gone_s += min(now - self._asked_at, _COUNTED_S)
-        self._asked_at = now
+    def _count_gone(self, now: float) -> float:
+        """Return for how many seconds a topic has been unknown, the present question included."""
+        passed_s = 0.0 if self._gone_s is None else self._gone_s + min(now - self._asked_at, _COUNTED_S)
+        self._gone_s, self._asked_at = passed_s, now
+        return passed_s
 
     def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
         """Make the records of one marker, with the ``ends`` that were asked for after step M2.

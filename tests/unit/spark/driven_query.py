@@ -342,7 +342,6 @@ class _Feeds:
         self._activations: list[Activate] = []
         self._told = 0
         self._paused = frozenset[FeedId]()
-        self._paused = frozenset[FeedId]()
         #: Feeds that were dropped, and by whom they are forgotten. Their frontiers are fenced from then on.
         self.ended = frozenset[FeedId]()
         self._removed: set[tuple[FeedId, int]] = set()

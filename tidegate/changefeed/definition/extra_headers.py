@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 from tidegate.changefeed.definition.secret_reference import is_reference, is_secret_header, secret_name
 from tidegate.changefeed.definition.uri_parameters import REDACTED
 from tidegate.changefeed.text.json_text import json_value, utf8
+from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import StatementError
 
 _OPTION: Final = "extra_headers"
@@ -98,7 +99,7 @@ def standard_headers(stored: str) -> str:
                 secret_name(text)
         except StatementError as error:
             raise ValueError(str(error)) from None
-        if not _is_utf8(name) or not _is_utf8(text):
+        if not is_utf8(name) or not is_utf8(text):
             raise ValueError(f"{_OPTION} has half a surrogate, which UTF-8 cannot express")
     return stored
 
@@ -142,10 +143,6 @@ def _valid(text: str) -> str:
     them.
     """
     return utf8(text).decode()
-
-
-def _is_utf8(text: str) -> bool:
-    return utf8(text) == text.encode(errors="surrogatepass")
 
 
 def _standard_form(named: _Named) -> str:

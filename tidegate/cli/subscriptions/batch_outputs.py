@@ -121,8 +121,11 @@ class TableOutput:
                 self.idle()
 
     def deliver(self, batch: DeliveredBatch) -> None:
-        """See ``BatchOutput``. A new snapshot behind lost history begins with no rows; behind changes that
-        were skipped, rows may go that never came."""
+        """See ``BatchOutput``.
+
+        After lost history a new snapshot begins with no rows. After skipped changes a row may be retracted
+        that was never given.
+        """
         if batch.loss is not None:
             if batch.is_snapshot or batch.is_partial:
                 self._contents = TableContents(*self._widths)

@@ -154,7 +154,7 @@ class SharedTable:
         self._in_loop(self._end, error)
 
     def finish(self) -> None:
-        """Take that nothing follows, because the feed has succeeded. The reader's thread calls this."""
+        """Note that nothing follows, because the feed has succeeded. The reader's thread calls this."""
         self._in_loop(self._finish, None)
 
     def stop(self) -> None:

@@ -47,7 +47,9 @@ class LongSteps:
 
     @contextmanager
     def watched(self, partition: int, records: str) -> Iterator[None]:
-        """Tell of what runs within the ``with`` if it takes long; ``records`` says of what it is a step."""
+        """Log the step within the ``with`` if it takes long. ``records`` names its records, for people: for
+        example ``offsets 5 to 9``.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._look_on, name="long steps", daemon=True)
             self._thread.start()
