@@ -63,7 +63,7 @@ demo-spark: setup ## flights through Spark into Delta tables, compared, audited 
 	$(BIN)/python -m examples.demo.spark $(DEMO)
 
 # Of the tests that take long each run takes others: the seed is in its first lines (SAMPLE="1796000000").
-test: setup ## the test suite, real-broker tests included; one in three of the long tests (SAMPLE=all for all of them)
+test: setup ## the test suite, real-broker tests included; some of the long tests, others each time (SAMPLE=all for all of them)
 	TIDEGATE_HYPOTHESIS=some $(PYTEST) -m 'not soak' $(if $(filter all,$(SAMPLE)),,--sample $(or $(SAMPLE),$(shell date +%s)))
 
 # Each claim that is left out or given fewer examples here has its whole run in `make offline`. There is nothing to wait for, and

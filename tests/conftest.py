@@ -31,7 +31,7 @@ from tests.dealing import dealt
 from tests.destinations import others_allowed as others_allowed
 from tests.examples import USUAL
 from tests.kernel_everywhere import use_kernel_of_environment
-from tests.measured import LIST, LONG_S, measured
+from tests.measured import LIST, measured, share_of
 from tests.sampling import sampled
 from tests.shared_broker import PATIENT, BrokerHost, shared_broker
 from tidegate import redaction
@@ -60,8 +60,6 @@ _FILES: Final = {"class_archive": CLASS_ARCHIVE, "bootstrap_checkpoint": BOOTSTR
 
 #: The seconds of each test that is not quick.
 _SECONDS: Final = measured(LIST.read_text(encoding="utf-8"))
-#: `make test` takes one in so many long tests.
-_ONE_IN: Final = 3
 _SLOW_S, _BROKER_S = 20, 3
 _TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
 
@@ -153,8 +151,9 @@ def _test_of(item: pytest.Item) -> str:
 def _share_of(item: pytest.Item) -> int:
     mark = item.get_closest_marker("sampled")
     share = 1 if mark is None else int(mark.args[0])
-    is_long = _SECONDS.get(_test_of(item), 0) >= LONG_S and item.get_closest_marker("always") is None
-    return max(share, _ONE_IN) if is_long else share
+    if item.get_closest_marker("always") is not None:
+        return share
+    return max(share, share_of(_SECONDS.get(_test_of(item), 0)))
 
 
 def _seconds(item: pytest.Item) -> float:

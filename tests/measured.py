@@ -19,8 +19,9 @@ from xml.etree import ElementTree
 LIST: Final = Path(__file__).with_suffix(".txt")
 #: A test that takes less is not noted. `make unit` takes these alone.
 QUICK_S: Final = 0.1
-#: Of tests that take as long `make test` takes some.
+#: Of tests that take ``LONG_S`` or more `make test` takes one in three, and of the longest one in six.
 LONG_S: Final = 2.0
+_LONGEST_S: Final = 10.0
 
 
 def measured(text: str) -> dict[str, float]:
@@ -34,6 +35,13 @@ def measured(text: str) -> dict[str, float]:
         number, name = line.split()
         seconds[f"{file}::{name}"] = float(number)
     return seconds
+
+
+def share_of(seconds: float) -> int:
+    """Return in how many runs of `make test` a test that takes so many seconds has its turn once."""
+    if seconds >= _LONGEST_S:
+        return 6
+    return 3 if seconds >= LONG_S else 1
 
 
 def listed(seconds: Mapping[str, float]) -> str:

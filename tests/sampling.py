@@ -1,8 +1,8 @@
 """The tests that a run takes of those that are long: in each run others, by its seed.
 
-``pytest --sample SEED``, as in `make test`, takes one in three of the tests that take long (``measured.py``),
-but for those that are marked ``always``. ``@pytest.mark.sampled(4)`` above a test means that it takes one in
-four of its cases. Without the option all of them are taken.
+``pytest --sample SEED``, as in `make test`, takes one in three of the tests that take long, and one in six of
+the longest (``measured.py``), but for those that are marked ``always``. ``@pytest.mark.sampled(4)`` above a
+test means that it takes one in four of its cases. Without the option all of them are taken.
 """
 
 from __future__ import annotations

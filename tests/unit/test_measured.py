@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.measured import LIST, LONG_S, QUICK_S, listed, measured, seconds_of
+from tests.measured import LIST, LONG_S, QUICK_S, listed, measured, seconds_of, share_of
 
 _ROOT = Path(__file__).parents[2]
 _NAMES = st.from_regex(r"tests/[a-z]{1,3}\.py::test_[a-z]{1,3}", fullmatch=True)
@@ -52,3 +52,7 @@ def test_a_test_is_counted_with_all_of_its_cases(tmp_path: Path) -> None:
 
 def test_long_is_more_than_not_quick() -> None:
     assert LONG_S > QUICK_S
+
+
+def test_every_run_takes_what_is_quick_and_the_longest_tests_have_their_turn_least_often() -> None:
+    assert [share_of(seconds) for seconds in (0, 1.9, 2, 9.9, 10, 600)] == [1, 1, 3, 3, 6, 6]

@@ -34,6 +34,7 @@ from tidegate.verify import TopicPartition
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
 _ASK_S: Final = 10.0
 _AGAIN_S: Final = 0.5
+_LEADERS_S: Final = 0.5  # whoever looks without waiting waits for so long at most
 
 
 class JobsPlace(NamedTuple):
@@ -130,6 +131,7 @@ class EndedFeeds:
         self._place = TopicPartition(jobs_topic(application.app_id), 0)
         self._admin = application.connection.open(AdminClient)
         self._asked: Future[Any] | None = None
+        self._ask_at = 0.0  # monotonic; when to ask again after no answer
         self._jobs = jobs or SharedJobs(application)
         self._own_jobs = self._jobs if jobs is None else None
         self._view: JobsView | None = None
@@ -169,12 +171,19 @@ class EndedFeeds:
             self._own_jobs.close()
 
     def _end_of_topic(self, timeout_s: float) -> int | None:
-        assert self._asked is not None
-        wait([self._asked], timeout_s)
-        if not self._asked.done():
+        until = time.monotonic() + timeout_s
+        if self._asked is None:  # Kafka was away
+            time.sleep(max(0.0, min(until, self._ask_at) - time.monotonic()))
+            if time.monotonic() < self._ask_at:
+                return None
+            self.ask()
+        asked = self._asked
+        assert asked is not None
+        wait([asked], max(0.0, until - time.monotonic()))
+        if not asked.done():
             return None
         try:
-            offset: int = self._asked.result().offset
+            offset: int = asked.result().offset
         except KafkaException as failure:
             error: KafkaError = failure.args[0]
             if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -183,12 +192,11 @@ class EndedFeeds:
             _LOGGER.info("a subscription waits for the end of %s: %s", self._place.topic, error.str())
             if names_former_leader(error):
                 with suppress(KafkaException):
-                    learn_leaders(self._admin, [self._place.topic], _ASK_S)
+                    learn_leaders(self._admin, [self._place.topic], _LEADERS_S)
             offset = confluent_kafka.OFFSET_INVALID
         if offset != confluent_kafka.OFFSET_INVALID:
             return offset
-        time.sleep(min(timeout_s, _AGAIN_S))  # Kafka is away: it is asked again
-        self.ask()
+        self._asked, self._ask_at = None, time.monotonic() + _AGAIN_S
         return None
 
 

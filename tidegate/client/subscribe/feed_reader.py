@@ -11,14 +11,15 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidegate.client.kafka.cluster_watch import ClusterWatch
 from tidegate.client.kafka.connection import KafkaConnection
@@ -40,6 +41,7 @@ _FULL_WAIT_MS: Final = 20
 _TOPICS_EVERY_S: Final = 2.0
 _AGAIN_S: Final = 0.5
 _LOWS_EVERY_S: Final = 1.0
+_ASK_S: Final = 10.0
 _GONE: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -74,7 +76,9 @@ class FeedReader:
         self._paused: frozenset[FeedPartition] = frozenset()
         self._lows: Mapping[FeedPartition, int] = {}
         self._lows_at = 0.0
-        self._topics = _TopicCheck(connection, topic_ids)
+        admin = connection.open(AdminClient)
+        self._topics = _TopicCheck(admin, topic_ids)
+        self._ends = _EndsCheck(admin)
         self._consumer = connection.open(
             Consumer,
             {
@@ -178,17 +182,16 @@ class FeedReader:
         return self._lows
 
     def at_ends(self) -> bool:
-        """Return whether the brokers had no record that was not read, when they last told. Partitions that
-        are paused do not count. The reading thread asks.
+        """Return whether the brokers have said that there is no record which was not read.
+
+        A call asks them, and one of the next calls has their answer. Partitions that are paused do not count.
+        A partition whose leader is away counts as one with more. The reading thread asks.
         """
-        for place, position in self.positions.items():
-            if place not in self._paused:
-                _, high = self._consumer.get_watermark_offsets(
-                    confluent_kafka.TopicPartition(*place), cached=True
-                )
-                if not 0 <= high <= position:
-                    return False
-        return True
+        ends = self._ends.answer(self.positions)
+        return bool(ends) and all(
+            place in self._paused or ends.get(place, position + 1) <= position
+            for place, position in self.positions.items()
+        )
 
     def highs(self) -> dict[FeedPartition, int]:
         """Return an offset for each partition up to which it had records when the broker last told.
@@ -252,8 +255,8 @@ class FeedReader:
 class _TopicCheck:
     """Asks from time to time, and when it is told to, whether topics are still those that they were."""
 
-    def __init__(self, connection: KafkaConnection, ids: Mapping[str, str]) -> None:
-        self._admin = connection.open(AdminClient)
+    def __init__(self, admin: AdminClient, ids: Mapping[str, str]) -> None:
+        self._admin = admin
         self._ids = dict(ids)
         self._asked: dict[str, Future[Any]] = {}
         self._same = False
@@ -263,7 +266,7 @@ class _TopicCheck:
         """Ask now. Answers to what was asked before do not count any more."""
         self._ask_at = time.monotonic() + _TOPICS_EVERY_S
         self._same = True
-        self._asked = self._admin.describe_topics(TopicCollection(list(self._ids)), request_timeout=10)
+        self._asked = self._admin.describe_topics(TopicCollection(list(self._ids)), request_timeout=_ASK_S)
 
     def ask_soon(self) -> None:
         """Ask soon, whenever the last time was."""
@@ -313,3 +316,30 @@ class _TopicCheck:
                 "snapshot",
                 name,
             )
+
+
+class _EndsCheck:
+    """Asks where partitions end, one question at a time, and waits for no answer."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self._asked: dict[FeedPartition, Future[Any]] = {}
+
+    def answer(self, places: Iterable[FeedPartition]) -> dict[FeedPartition, int]:
+        """Return the ends that brokers have told since the call before, which asked; else ask.
+
+        Nothing is returned while an answer is missing. Partitions whose brokers told no end are left out.
+        """
+        if not all(asked.done() for asked in self._asked.values()):
+            return {}
+        told, self._asked = self._asked, {}
+        if not told:
+            question = {confluent_kafka.TopicPartition(*place): OffsetSpec.latest() for place in places}
+            answers = self._admin.list_offsets(question, request_timeout=_ASK_S)
+            self._asked = {FeedPartition(at.topic, at.partition): answers[at] for at in answers}
+            return {}
+        ends: dict[FeedPartition, int] = {}
+        for place, asked in told.items():
+            with suppress(KafkaException):
+                ends[place] = asked.result().offset
+        return {place: end for place, end in ends.items() if end != confluent_kafka.OFFSET_INVALID}

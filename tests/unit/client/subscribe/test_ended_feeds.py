@@ -124,6 +124,33 @@ def test_an_answer_that_passes_is_asked_for_again(
         assert ends.first() is None
 
 
+@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError._TRANSPORT])
+def test_who_looks_without_waiting_is_not_kept_and_asks_no_broker_each_time(
+    feed: HandFeed, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subscription looks at each poll, between its records."""
+    ends = EndedFeeds(JobsPlace(feed.connection, feed.app_id), {FeedId("feed")})
+    asked: list[float] = []
+
+    def refuse() -> None:
+        asked.append(time.monotonic())
+        failed: Future[Any] = Future()
+        failed.set_exception(KafkaException(KafkaError(code, "not now")))
+        ends._asked = failed
+
+    with closing(ends):
+        ends.ask()
+        assert ends.look(COMES_S)
+        monkeypatch.setattr(ends, "ask", refuse)
+        ends.ask()
+        begun = time.monotonic()
+        for _ in range(1_000):
+            assert not ends.look(0.0)
+        took_s = time.monotonic() - begun
+        assert len(asked) <= 2 + took_s / 0.5
+        assert took_s < COMES_S
+
+
 def deleted(*_: object) -> None:
     """What reading raises when records are gone."""
     raise InputError("deleted")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from stack.kafka import KafkaBroker
@@ -117,16 +119,38 @@ def test_topics_are_confirmed_also_to_who_looks_seldom(
     assert reader.same_topics(0.0)
 
 
+def _says_that_it_is_at_the_ends(reader: FeedReader) -> bool:
+    """Ask the brokers anew, and return what follows from their answers."""
+    reader._ends._asked.clear()
+    reader.at_ends()
+    wait(list(reader._ends._asked.values()), COMES_S)
+    return reader.at_ends()
+
+
 def test_it_is_at_the_ends_when_all_that_brokers_have_is_read(feed: HandFeed, reader: FeedReader) -> None:
     assert not reader.at_ends()  # no broker has told anything
+    assert not _says_that_it_is_at_the_ends(reader)
     _read_all(feed, reader)
-    assert reader.at_ends()
+    assert _says_that_it_is_at_the_ends(reader)
     feed.mark(11)
-    until = time.monotonic() + COMES_S
-    while not reader.poll(0.1):
-        assert time.monotonic() < until
-    assert reader.at_ends()
+    assert not _says_that_it_is_at_the_ends(reader)
     reader.pause([_place(feed)])
-    feed.mark(13)
-    reader.poll(0.5)
-    assert reader.at_ends()  # others hold the partition back, so nothing opens by it
+    assert _says_that_it_is_at_the_ends(reader)  # others hold the partition back, so nothing opens by it
+
+
+def test_it_is_not_at_the_end_of_a_partition_whose_leader_is_away(
+    feed: HandFeed, reader: FeedReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client goes on telling the end that it heard before."""
+    _read_all(feed, reader)
+
+    def is_away(question: Mapping[TopicPartition, object], **_: object) -> dict[TopicPartition, Future[Any]]:
+        answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in question}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return answers
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reader._ends, "_admin", SimpleNamespace(list_offsets=is_away))
+        assert not _says_that_it_is_at_the_ends(reader)
+    assert _says_that_it_is_at_the_ends(reader)
