@@ -21,8 +21,8 @@ from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.verify import AuditOptions, AuditReport, audit
 

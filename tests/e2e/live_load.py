@@ -23,8 +23,8 @@ from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.client.tail import TailFrom, tail_topics
 from tidegate.errors import RetryError
 from tidegate.hlc import ZERO, Timestamp

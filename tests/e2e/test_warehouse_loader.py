@@ -16,7 +16,7 @@ from tests.e2e.spark_process import LoaderProcess
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import read_catalog
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.errors import InputError
 from tidegate.hlc import Timestamp
 from tidegate.spark.warehouse.buckets import Buckets

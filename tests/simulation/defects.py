@@ -40,10 +40,10 @@ from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import LogRecord, OutputRecord, StateChange, StepResult
 from tidegate.processor.catchup import gap_scans as catch_ups
 from tidegate.processor.feeds import feed_control
-from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.feeds.changes_outside_log import Mutations
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.range_waits import Waiting
 from tidegate.processor.feeds.version_rows import PartitionRows
-from tidegate.processor.feeds.waiting import Waiting
 from tidegate.processor.moving import parking
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.decode import decode_entry

@@ -16,8 +16,8 @@ from tests.simulation.standing_sinks import REFUSED
 from tidegate.errors import ForbiddenOp
 from tidegate.hlc import ZERO
 from tidegate.processor import log_clock
+from tidegate.processor.feeds.changes_outside_log import MutationPlace, Mutations
 from tidegate.processor.feeds.feed_table import PartitionFeeds
-from tidegate.processor.feeds.mutations import MutationPlace, Mutations
 from tidegate.processor.feeds.served_feeds import ServedFeeds
 from tidegate.processor.log_clock import LogClock
 from tidegate.processor.moving import exchange, parking, range_entries

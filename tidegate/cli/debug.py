@@ -16,7 +16,7 @@ from tidegate.cli.printing import echo
 from tidegate.cli.refused import refused
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.log_reader import LogBegin, parse_begin, read_log
-from tidegate.client.log_descriptors import read_catalog
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO
 from tidegate.processor.containment import unforeseen

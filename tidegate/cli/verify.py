@@ -28,9 +28,9 @@ from tidegate.cli.service_tree import service_module
 from tidegate.client.expectations import expected_versions
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
 from tidegate.client.subscribe.feed_term import other_feeds_of, term_of
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.errors import TidegateError
 from tidegate.verify import AuditOptions, Auditor, AuditReport, ExpectedVersion, TopicRecord, Verdict
 from tidegate.verify.other_feeds import FeedBounds

@@ -6,8 +6,8 @@ from tidegate.client.feed_rows import feed_row
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import read_catalog
 from tidegate.client.output import OutputTopics
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.client.tail import TailFrom, line_of, tail_topics
 
 __all__ = [

@@ -78,7 +78,7 @@ class Rest:
         self._left = 0
 
     def is_over(self) -> bool:
-        """Return whether the next call may go to the kernel. A call that may not is counted."""
+        """Return whether the next call may go to the kernel. If it may not, the call is counted."""
         if not self._left:
             return True
         self._left -= 1

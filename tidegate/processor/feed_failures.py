@@ -9,12 +9,12 @@ from __future__ import annotations
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import FeedError
 from tidegate.hlc import Timestamp
+from tidegate.processor.feeds.changes_outside_log import HiddenMutation, Mutation, Untold
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import as_it_is
 from tidegate.processor.feeds.keys_read import keys_read, keys_scanned_since
-from tidegate.processor.feeds.mutations import HiddenMutation, Mutation, Untold
 from tidegate.processor.feeds.partition_feed import PartitionFeed
-from tidegate.processor.feeds.waiting import Unreachable
+from tidegate.processor.feeds.range_waits import Unreachable
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import RangeId
 from tidegate.rows.stored_descriptor import DescriptorHead

@@ -25,7 +25,7 @@ from tidegate.processor.feed_failures import (
     fail_unreachable,
     untold_mutations,
 )
-from tidegate.processor.feeds.mutations import Untold
+from tidegate.processor.feeds.changes_outside_log import Untold
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.processor_state import ProcessorState
 from tidegate.raftlog.entry import Command, DescriptorUpdate, Entry, Heartbeat, Offset, RangeEnd, Snapshot

@@ -262,8 +262,8 @@ class RangeClaims:
     def _settle(self, range_ids: Iterable[RangeId], reporting: RangeId | None = None) -> None:
         """Note for each of these ranges whether the same claim needs no check when it comes again.
 
-        A range with very many parts does, unless it is the one that is ``reporting``: then all of its parts
-        were looked at anyway.
+        A range with very many parts needs the check each time, unless it is the one that is ``reporting``:
+        then all of its parts were looked at anyway.
         """
         for range_id in range_ids:
             claim = self._claims.get(range_id)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final, Self, TypeAlias, TypeVar
 
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import LogDescriptors
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.ended_feeds import JobsPlace, SharedJobs
 from tidegate.client.subscribe.feed_catalog import FeedCatalog, SubscribableTable
+from tidegate.client.table_descriptors import LogDescriptors
 from tidegate.errors import InputError, RetryError
 from tidegate.serve.feed_stream import FeedStream
 from tidegate.serve.kept_memory import KeptMemory, KeptShare

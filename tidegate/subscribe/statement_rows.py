@@ -41,7 +41,7 @@ class StatementRows:
     Attributes:
         fingerprint: that of the plan's tokens.
         form: equal for plans that show the same rows of the same changes.
-        stateful: whether it has to be given a snapshot and all changes behind it, once and in order.
+        stateful: whether it has to be given a snapshot and all changes after it, once and in order.
     """
 
     __slots__ = ("_columns", "_plain", "_plan", "_selection", "_share", "fingerprint", "form", "stateful")

@@ -17,10 +17,10 @@ from tests.unit.cli.running import run
 from tests.unit.client.topics import create_topic, write
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
-from tidegate.client import log_descriptors
+from tidegate.client import table_descriptors
 from tidegate.client.contained_decoder import ContainedDecoder
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import read_catalog
+from tidegate.client.table_descriptors import read_catalog
 from tidegate.client.tail import line_of
 from tidegate.errors import RegistryAway
 from tidegate.logcheck import log_check
@@ -108,7 +108,7 @@ def test_a_feed_of_the_log_names_the_record_and_goes_on(
 def test_the_reading_of_descriptors_names_the_record_and_goes_on(
     broker: KafkaBroker, prefix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _breaks(log_descriptors, "decode_descriptor", b"accounts", monkeypatch)
+    _breaks(table_descriptors, "decode_descriptor", b"accounts", monkeypatch)
     with caplog.at_level(logging.ERROR):
         catalog = read_catalog(KafkaConnection(broker.bootstrap), f"{prefix}raftlog")
     assert [table.name for table in catalog.descriptors()] == ["others"]

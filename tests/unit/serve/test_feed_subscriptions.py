@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from stack.kafka import KafkaBroker
 from tests.unit.client.subscribe.hand_feed import OPTIONS, TRANSFERS, HandFeed
 from tidegate.changefeed.definition.options import InitialScan
-from tidegate.client import log_descriptors
+from tidegate.client import table_descriptors
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.subscribe import LiveSubscription, SpillSettings
 from tidegate.client.subscribe.feed_catalog import FeedCatalog
@@ -302,7 +302,7 @@ async def test_statements_read_no_log_again(feed: HandFeed, monkeypatch: pytest.
                 read.append(record.offset)
                 yield record
 
-    monkeypatch.setattr(log_descriptors, "PartitionReader", Noted)
+    monkeypatch.setattr(table_descriptors, "PartitionReader", Noted)
     subscriptions = subscriptions_of(feed)
     for _ in range(3):
         await subscriptions.refresh()

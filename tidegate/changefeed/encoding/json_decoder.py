@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.changefeed.definition.options import Envelope
-from tidegate.changefeed.encoding.connect.payload import read_payload
+from tidegate.changefeed.encoding.connect.payload_reader import read_payload
 from tidegate.changefeed.encoding.envelopes.envelope_form import EnvelopeForm
 from tidegate.changefeed.encoding.envelopes.registry import form_of
 from tidegate.changefeed.encoding.json.metadata import METADATA_MEMBER

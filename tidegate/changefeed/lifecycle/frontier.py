@@ -56,6 +56,7 @@ class FeedFrontier:
         silent_to: Timestamp | None = None,
     ) -> None:
         self._start = start
+        #: No marker is at or below it.
         self._silent_to = start if silent_to is None else max(start, silent_to)
         self._scan = scan
         #: The high-water before any progress.
@@ -114,7 +115,7 @@ class FeedFrontier:
         return self._seen > seen
 
     def due_marker(self) -> ResolvedTimestamp | None:
-        """Return the marker to write now: the high-water, if it is far enough above the last marker."""
+        """Return the marker that is due: the high-water, if it is far enough above the last marker."""
         high_water = self.high_water
         if self._interval_ns is None or high_water <= self._silent_to:
             return None

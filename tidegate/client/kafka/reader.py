@@ -73,8 +73,8 @@ class PartitionReader:
     def poll(self, timeout_s: float = POLL_S) -> list[TopicRecord]:
         """Return the records that have come; return after ``timeout_s`` at the latest.
 
-        An error among them is raised once the records before it were returned. Who polls again goes on behind
-        it.
+        An error among them is raised once the records before it were returned. The next poll goes on
+        after the error.
         """
         records: list[TopicRecord] = []
         messages, self._unread = self._unread or self._messages(timeout_s), []

@@ -21,7 +21,6 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.feed_topics import FeedTopics
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
-from tidegate.client.log_descriptors import TableVersions, versions_in_log
 from tidegate.client.subscribe.ended_feeds import JobsPlace
 from tidegate.client.subscribe.feed_term import term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
@@ -32,6 +31,7 @@ from tidegate.client.subscribe.stable_columns import (
     require_stable_key,
     versions_since,
 )
+from tidegate.client.table_descriptors import TableVersions, versions_in_log
 from tidegate.errors import InputError, ObjectDropped, SchemaMismatch
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.descriptor import TableDescriptor

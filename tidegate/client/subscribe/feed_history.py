@@ -52,7 +52,7 @@ class FeedHistory:
 
     @classmethod
     def now(cls, table: SubscribableTable) -> FeedHistory:
-        """Ask Kafka.
+        """Return the history as Kafka has it now.
 
         Raises ``InputError`` for topics that are gone, ``HistoryLost`` for a compacted topic of rows,
         ``BrokerUnavailable``.

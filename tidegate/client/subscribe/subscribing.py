@@ -105,10 +105,11 @@ def subscribe_together(
         statements: SUBSCRIBE statements by names of yours, with one AS OF, UP TO and SNAPSHOT.
         connection, app_id, topic_prefix, dialect, switches, on_history_lost, spill: as for `subscribe`.
         snapshot_chunks: as for `subscribe`; a chunk has rows of one statement.
-        feeds: by these names, the ids of feeds, where several have the table.
-        token: the text of a stored joint token: all go on behind its batch.
-        key_tables: a directory, in which each statement whose records do not tell the row before has a
-            directory for its rows by key; by default they are in memory, and a resume is refused.
+        feeds: by a statement's name, the id of the feed to read. A statement needs it if several feeds have
+            its table.
+        token: the text of a stored joint token: all go on after its batch.
+        key_tables: a directory. A statement whose records do not tell the row before keeps its rows by key
+            there, in a directory of its own. By default these rows are in memory, and a resume is refused.
 
     Raises as `subscribe` does, and ``InputError`` for statements that cannot be read together.
     """

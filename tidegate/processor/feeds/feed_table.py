@@ -14,8 +14,8 @@ from tidegate.errors import FeedError
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.processor.batch import ActiveFeed, Incident, StateChange, StateTable
 from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed, feed_row, read_feed
+from tidegate.processor.feeds.range_waits import Reach
 from tidegate.processor.feeds.version_rows import Starts
-from tidegate.processor.feeds.waiting import Reach
 from tidegate.raftlog.entry import Offset
 from tidegate.ranges.gap import Gap, Gaps, amended
 from tidegate.ranges.handoff import Claim, Exchange
@@ -93,16 +93,16 @@ class PartitionFeeds:
     # ---- what ranges ask ----
 
     def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
-        """See ``tidegate.processor.feeds.waiting.Watchers``."""
+        """See ``tidegate.processor.feeds.range_waits.Watchers``."""
         missing = (feed.start for feed in self.missing(span, below) if reach.includes(feed.start))
         return min(missing, default=None)
 
     def want_previous(self, span: Span) -> bool:
-        """See ``tidegate.processor.feeds.waiting.Watchers``."""
+        """See ``tidegate.processor.feeds.range_waits.Watchers``."""
         return any(feed.shows_previous and feed.watches(span) for feed in self.active)
 
     def has_earlier_rows(self, span: Span) -> bool:
-        """See ``tidegate.processor.feeds.waiting.Watchers``."""
+        """See ``tidegate.processor.feeds.range_waits.Watchers``."""
         return any(feed.watches(span) for feed in self._have_earlier_rows)
 
     def missing(self, span: Span, below: Timestamp) -> Sequence[PartitionFeed]:

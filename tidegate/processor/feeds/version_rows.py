@@ -161,13 +161,13 @@ class PartitionRows:
         """Take a descriptor version. ``place`` is where it stands, for the sentence about a refused one.
 
         ``lowest`` is the time of the lowest row of the range whose Snapshot has it; ``None``: it is a
-        broadcast. A version that was forgotten is taken again only from a Snapshot of which rows may need it.
+        broadcast. A version that was forgotten is taken again only from a Snapshot whose rows may need it.
 
         Raises ``DescriptorConflict`` when the version comes too late: some rows that it governs were read by
         an older one. The version is known from here on, but feeds that emitted those rows must stop. Raises
         ``DescriptorConflict`` or ``EncodingError`` for a version that cannot be taken. If no later version is
-        known the table is unfit then, until one is taken, or this one when it comes again. A copy of a
-        version that was refused does nothing once a later version is known.
+        known, the table is unfit until a later version is taken, or until this one comes again and is taken.
+        A copy of a version that was refused does nothing once a later version is known.
         """
         if update.table_id <= 0:
             raise DescriptorConflict(f"{update.table_id} is no table id: table ids are above 0")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidegate.processor.catchup.committed import scanned_version
 from tidegate.processor.catchup.missing_versions import MissingVersions
-from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.feeds.changes_outside_log import Mutations
 from tidegate.processor.table.partition_backlogs import Backlogs
 from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.entry import Offset, ScanChunk

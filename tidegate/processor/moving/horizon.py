@@ -37,7 +37,7 @@ class Horizon:
         self.believed = 0
 
     def fault(self, entry: Entry, record: LogRecord) -> MalformedEntry | None:
-        """Return why an entry is not believed, ``None`` if it is: a timestamp of it is too far ahead.
+        """Return why an entry is not believed: a timestamp of it is too far ahead. Return ``None`` if it is.
 
         The timestamps of its ops are not looked at here: see ``require_versions``.
         """

@@ -11,8 +11,8 @@ from typing import Final
 
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.bounds import HAND_OFFS_MAX
-from tidegate.processor.feeds.mutations import Mutations
-from tidegate.processor.feeds.waiting import Unreachable, Waiting, claims_of, claims_told_by
+from tidegate.processor.feeds.changes_outside_log import Mutations
+from tidegate.processor.feeds.range_waits import Unreachable, Waiting, claims_of, claims_told_by
 from tidegate.processor.moving.exchange import Exchanges
 from tidegate.processor.moving.healing import Healing
 from tidegate.processor.table.partition_backlogs import Backlogs

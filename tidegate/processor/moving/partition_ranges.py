@@ -8,7 +8,7 @@ This module puts the parts together. They are in
     table/exposed_ranges.py      which ranges a record that names no range concerns
     parking.py                   ranges that wait before a snapshot; exchange.py has claims and hand-offs
     healing.py                   the scans of ranges that come out of a hole
-    feeds/mutations.py           changes of their data outside the op log
+    feeds/changes_outside_log.py changes of their data outside the op log
     table/partition_backlogs.py  the entries of ranges that wait, or have waited
     table/silence.py             when a range counts as silent: nothing of it is read
     range_checkpoints.py         how far the ranges are resolved
@@ -28,12 +28,12 @@ from tidegate.processor.catchup.detached import DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps
 from tidegate.processor.catchup.gap_scans import CatchUpLimits, GapScans
 from tidegate.processor.catchup.missing_versions import MissingVersions
+from tidegate.processor.feeds.changes_outside_log import Mutations
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.journal import Certainty, Journal
-from tidegate.processor.feeds.mutations import Mutations
 from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.range_waits import Waiting
 from tidegate.processor.feeds.row_reckoning import RowReckoning
-from tidegate.processor.feeds.waiting import Waiting
 from tidegate.processor.moving.healing import Healing
 from tidegate.processor.moving.parking import Parking
 from tidegate.processor.moving.range_checkpoints import RangeCheckpoints

@@ -20,9 +20,9 @@ from tidegate.processor.catchup.committed import CommittedVersions
 from tidegate.processor.catchup.gap_scans import GapScans
 from tidegate.processor.catchup.missing_versions import MissingVersions
 from tidegate.processor.containment import Input
-from tidegate.processor.feeds.mutations import MutationPlace, Mutations
+from tidegate.processor.feeds.changes_outside_log import MutationPlace, Mutations
+from tidegate.processor.feeds.range_waits import claims_told_by
 from tidegate.processor.feeds.row_reckoning import RowReckoning
-from tidegate.processor.feeds.waiting import claims_told_by
 from tidegate.processor.moving.entry_reader import EntryReader
 from tidegate.processor.moving.healing import Healing
 from tidegate.processor.moving.horizon import Horizon

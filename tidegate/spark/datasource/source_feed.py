@@ -16,11 +16,11 @@ from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.environment import connection_of_environment
 from tidegate.client.kafka.topic_admin import open_admin
-from tidegate.client.log_descriptors import versions_in_log
 from tidegate.client.subscribe.feed_history import require_partitions
 from tidegate.client.subscribe.feed_term import ALONE, FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import subscribing_fault
 from tidegate.client.subscribe.stable_columns import require_stable
+from tidegate.client.table_descriptors import versions_in_log
 from tidegate.errors import InputError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.spark.datasource.source_options import SourceOptions

@@ -18,11 +18,11 @@ from tidegate.client.kafka.cluster import Bounds, Cluster
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
 from tidegate.client.kafka.topic_admin import open_admin
-from tidegate.client.log_descriptors import LogDescriptors
 from tidegate.client.subscribe.feed_history import require_beginning
 from tidegate.client.subscribe.feed_term import FeedTerm, term_of
 from tidegate.client.subscribe.readable_feed import reading_fault
 from tidegate.client.subscribe.stable_columns import require_stable, versions_since
+from tidegate.client.table_descriptors import LogDescriptors
 from tidegate.errors import InputError, StateError
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spark.warehouse.columns import Columns, columns_of

@@ -131,10 +131,10 @@ def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
 
 
 def _member_colons(texts: Sequence[bytes]) -> Mask:
-    """Return a mask over the bytes of the joined texts, without the last one.
+    """Return a mask over the bytes of the joined texts, without the last byte.
 
-    It is true for a quote or white space that a colon follows. Such a colon ends the name of a member, unless
-    it stands within a text.
+    It is true for a quote or white space that stands before a colon. Such a colon ends the name of a member,
+    unless it stands within a text.
     """
     text = np.frombuffer(b"".join(texts), np.uint8)
     lead = text[:-1]

@@ -56,7 +56,7 @@ def _integer(value: Any) -> int:
 
 
 def _plain_digits(text: str) -> str:
-    """Return a text that may be a number's. Raises ``ValueError`` for digits that only Python takes for such.
+    """Return a text that may be a number's. Raises ``ValueError`` for what only Python reads as a number.
 
     Examples: ``1_000``, and digits of other scripts.
     """

@@ -25,7 +25,7 @@ class Entry:
     """The copies of one row.
 
     Attributes:
-        identity: equal for copies of the row alone.
+        identity: equal for two entries only if they are copies of one row.
         rank: what it is sorted by.
         row: the row as it is shown.
         shown_bytes: the bytes that the row takes in memory.

@@ -271,13 +271,13 @@ class Outlet:
         return len(self._parcels) < parcels
 
     def _begin_again(self) -> None:
-        """Open another writer, and have it given all rows again that may be missing: step R6.
+        """Open another writer, and give it again all rows that may be missing: step R6.
 
         The old writer is over: each of its rows is acknowledged, refused or given up. The new one gets all
         rows in order from the first unacknowledged batch on. Acknowledged rows of later batches are among
         them: if they were not written again, an older version of a key could stay its last record. Those
         later batches are not committed yet, and wait for their copies. If the feed waits for a
-        scan, its rows are dropped instead: that scan brings them.
+        scan, or rows of its spool are lost, its rows are dropped instead: a scan brings them.
         """
         self._writer = self._open_writer()
         self._drop_acknowledged()

@@ -18,7 +18,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.processor import log_clock
 from tidegate.processor.batch import OutputRecord
 from tidegate.processor.feeds import feed_control, journal
-from tidegate.processor.feeds.mutations import MutationPlace, Mutations
+from tidegate.processor.feeds.changes_outside_log import MutationPlace, Mutations
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.log_clock import LogClock
 from tidegate.raftlog.entry import Command, RangeId

@@ -14,7 +14,7 @@ from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Register, Registered, Remove
 from tidegate.hlc import ZERO_CLOSED
 from tidegate.processor.batch import StateTable
-from tidegate.processor.feeds.mutations import MutationPlace, Mutations
+from tidegate.processor.feeds.changes_outside_log import MutationPlace, Mutations
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.state_codec import read_range
 from tidegate.raftlog.decode import decode_entry

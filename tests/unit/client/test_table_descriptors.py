@@ -18,10 +18,10 @@ from tests.unit.client.topics import (
     wait_until_forgotten,
     write,
 )
-from tidegate.client import log_descriptors
+from tidegate.client import table_descriptors
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import PartitionReader
-from tidegate.client.log_descriptors import LogDescriptors, read_catalog
+from tidegate.client.table_descriptors import LogDescriptors, read_catalog
 from tidegate.errors import BrokerUnavailable, InputError
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key
@@ -55,7 +55,7 @@ class HandLog:
                     noted.read.append(record.offset)
                     yield record
 
-        monkeypatch.setattr(log_descriptors, "PartitionReader", Noted)
+        monkeypatch.setattr(table_descriptors, "PartitionReader", Noted)
 
     def describe(self, *descriptors: TableDescriptor) -> None:
         self._write([(encode_key(BROADCAST), encode_entry(update_of(each))) for each in descriptors])

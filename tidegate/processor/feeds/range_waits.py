@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.bounds import PARENTS_MAX
-from tidegate.processor.feeds.mutations import Mutations
+from tidegate.processor.feeds.changes_outside_log import Mutations
 from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.ranges.handoff import Claim
 from tidegate.ranges.range_state import RangeState, RangeStatus
