@@ -29,7 +29,7 @@ FIRST_ROUNDS: Final = 10
 
 
 class BatchDelay(NamedTuple):
-    """Delays of batches behind their markers; see the module."""
+    """Delays of batches after their markers; see the module."""
 
     rows_per_s: int
     batches: int

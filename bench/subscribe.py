@@ -236,7 +236,7 @@ def fill_topic(bootstrap: str, topic: str, rows: int, seed: int, *, with_before:
             for partition in range(PARTITIONS):
                 producer.put(None, f'{{"resolved":"{Timestamp(wall).decimal()}"}}', partition, wall)
             if number < rows - 1:
-                wall += 1_000  # and below all rows behind it
+                wall += 1_000  # and below all rows after it
                 written.clear()
     producer.finish()
     return Timestamp(wall)

@@ -3,7 +3,7 @@
     python -m examples.postgres_mirror --dsn postgresql://localhost/mirrors --key origin,time_hour weather
 
 The table has to be there, with the types that it is to have, and a primary key. Each batch is complete up to
-one time. Its rows and its token are stored in one transaction, so the mirror goes on behind the last batch
+one time. Its rows and its token are stored in one transaction, so the mirror goes on after the last batch
 that it has, whenever it was killed.
 
 The snapshot comes in chunks, which wait in a temporary table: no other process sees it, and it is gone with
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--key", required=True, help="the columns of the primary key, with commas between")
     parser.add_argument("table")
     given = parser.parse_args()
-    # Ctrl-C ends it; the next start goes on behind the last batch.
+    # Ctrl-C ends it; the next start goes on after the last batch.
     with psycopg.connect(given.dsn) as target, suppress(KeyboardInterrupt):
         mirror(
             target,

@@ -3,7 +3,7 @@
     python -m examples.sqlite_mirror --database mirror.db --key origin,time_hour weather
 
 Each batch is complete up to one time. Its rows and its token are stored in one transaction, so the mirror
-goes on behind the last batch that it has, whenever it was killed. Two mirrors of one name never mix: the
+goes on after the last batch that it has, whenever it was killed. Two mirrors of one name never mix: the
 checkpoint takes a token only from the process that acquired it last.
 
 The snapshot comes in chunks, which wait in a table of their own. With the last chunk they become the mirror.
@@ -128,7 +128,7 @@ def main() -> None:
     """Read the command line and mirror."""
     given = arguments("Keep a table of a feed as a table of SQLite.")
     connection = KafkaConnection(given.bootstrap_servers)
-    # Ctrl-C ends it; the next start goes on behind the last batch.
+    # Ctrl-C ends it; the next start goes on after the last batch.
     with closing(sqlite3.connect(given.database)) as database, suppress(KeyboardInterrupt):
         mirror(
             database,

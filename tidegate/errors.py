@@ -479,7 +479,7 @@ class RequestRefused(InputError):
 
 
 class WireBroken(RequestRefused):
-    """A client sent bytes that its protocol does not have there: nothing behind them can be read."""
+    """A client sent bytes that its protocol does not have there: nothing after them can be read."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "wire_broken", "08P01")

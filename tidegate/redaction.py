@@ -48,7 +48,7 @@ _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _ADDRESS_BASE64: Final = str.maketrans("+/", "-_")
 #: A run of characters in which an address may stand: no address goes beyond one.
 _WORD: Final = re.compile(r"[^\s'\"]+")
-#: The text behind the ``://`` of an address: a host, which is no login, or the user of one.
+#: The text after the ``://`` of an address: a host, which is no login, or the user of one.
 _HOST: Final = re.compile(r"://(?:\[|[^/@:]*(?:/|(?::[0-9]{1,5})?(?:[,?#]|$)))")
 _USER: Final = re.compile(r"://([^/@:]*)(:?)")
 #: A reference to a secret is none (``secret://NAME``), in a login with its signs escaped.
@@ -231,7 +231,7 @@ def redacted_event(_: object, __: str, event: Any) -> Any:
 
 
 def redacted_line(_: object, __: str, line: Any) -> Any:
-    """Return a line of the log as it leaves the process: a processor of structlog behind the renderer."""
+    """Return a line of the log as it leaves the process: a processor of structlog after the renderer."""
     return redacted(line)
 
 

@@ -93,7 +93,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault: the records behind it are read once in vain."""
+    """A fault: the records after it are read once in vain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _no_new_row_behind_its_marker(_: _Truth, output: FeedOutput) -> str | None:
                 continue
             change = _change(each)
             if (change.key, change.updated) not in seen and marker is not None and change.updated <= marker:
-                return f"the row {each.text} comes behind the marker {marker.decimal()} on {_named(place)}"
+                return f"the row {each.text} comes after the marker {marker.decimal()} on {_named(place)}"
             seen.add((change.key, change.updated))
     return _without_markers(output)
 

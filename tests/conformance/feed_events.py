@@ -34,7 +34,7 @@ def span_of(keys: list[str | None]) -> Span:
 
 
 def _bound(end: str) -> bytes:
-    """The end of the key space is written as U+FFFF, and stands behind every key."""
+    """The end of the key space is written as U+FFFF, and stands after every key."""
     return b"\xff\xff" if end == "\uffff" else end.encode()
 
 

@@ -55,7 +55,7 @@ def _shape(text: str) -> Shape:
     reader = _Reader(match["shape"])
     shape = reader.shape()
     if reader.tokens:
-        raise ValueError(f"{text!r} goes on behind its shape")
+        raise ValueError(f"{text!r} goes on after its shape")
     return shape._replace(srid=int(match["srid"] or 0))
 
 

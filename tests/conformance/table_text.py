@@ -97,7 +97,7 @@ def _has_columns(text: str, start: int) -> bool:
 
 
 def _enclosed(text: str, start: int) -> tuple[str, str]:
-    """Return the text up to the parenthesis that closes the one before ``start``, and the text behind it."""
+    """Return the text up to the parenthesis that closes the one before ``start``, and the text after it."""
     depth = 1
     for position in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[position], 0)

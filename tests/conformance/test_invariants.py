@@ -72,8 +72,8 @@ def _on_two_partitions(written: _Written) -> _Written:
 @pytest.mark.parametrize(
     ("case_id", "change", "detail"),
     [
-        ("cf-resolved-03", lambda each: [*_markers(each), *_rows(each)], "comes behind the marker"),
-        ("cf-resolved-03", lambda each: [*each[2:], *each[:2]], "comes behind the marker"),
+        ("cf-resolved-03", lambda each: [*_markers(each), *_rows(each)], "comes after the marker"),
+        ("cf-resolved-03", lambda each: [*each[2:], *each[:2]], "comes after the marker"),
         ("cf-resolved-03", _rows, "fewer than 2 markers"),
         ("cf-resolved-03", _markers, "no row was written"),
         ("cf-resolved-04", lambda each: [line for line in each if line not in _rows(each)[:1]], "rows give"),

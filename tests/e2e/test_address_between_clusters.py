@@ -32,7 +32,7 @@ pytestmark = [
 
 
 def put(sites: TwoClusters, cluster: KafkaBroker, topic: str, *last: Sequence[int]) -> None:
-    """Create the topic there, with a row behind each of the markers of each partition, in seconds."""
+    """Create the topic there, with a row after each of the markers of each partition, in seconds."""
     sites.turn_to(cluster)
     create_topic(sites.servers, topic, len(last))
     records = []

@@ -71,7 +71,7 @@ def test_executors_get_the_code_from_the_command_and_one_that_is_killed_loses_an
     ):
         load.create_feed(_CREATED, Engine.SPARK)
         os.kill(_executor_of(workers.workers[0]), signal.SIGKILL)
-        load.wait_past_now("a marker behind the executor's end")
+        load.wait_past_now("a marker after the executor's end")
         _finish(load, driver)
 
 
@@ -88,7 +88,7 @@ def test_executors_workers_and_drivers_that_are_killed_lose_and_invent_nothing(
                     load.create_feed(_CREATED, Engine.SPARK)
                 load.wait_past_now("a marker")
                 os.kill(_executor_of(workers.workers[1]), signal.SIGKILL)
-                load.wait_past_now("a marker behind the executor's end")
+                load.wait_past_now("a marker after the executor's end")
                 workers.workers[0].kill()
                 load.wait_past_now("a marker by the other worker")
                 workers.workers[0].start()

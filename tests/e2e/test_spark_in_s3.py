@@ -72,7 +72,7 @@ def test_a_slow_and_frozen_store_and_a_killed_driver_lose_and_invent_nothing(
             server.pause()
             time.sleep(_FROZEN_S)
             server.resume()
-            load.wait_past_now("a marker behind the silence")
+            load.wait_past_now("a marker after the silence")
             driver.kill()
         with _query(load, tmp_path, address) as driver:
             load.wait_past_now("a marker of the second driver")

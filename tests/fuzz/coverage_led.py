@@ -44,7 +44,7 @@ def run_led(
     module: str = "tests.fuzz.targets",
     instrumented: str = "tidegate",
 ) -> list[Account]:
-    """Fuzz one target behind the other; ``budget`` counts seconds of the clock here.
+    """Fuzz one target after the other; ``budget`` counts seconds of the clock here.
 
     ``module`` has the targets, and ``instrumented`` is the package whose coverage leads. ``heard`` is told
     the first finding of each kind at once.

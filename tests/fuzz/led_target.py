@@ -21,7 +21,7 @@ _DRAWN: Final = 8
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Fuzz one target behind the other."""
+    """Fuzz one target after the other."""
     module, instrumented, jobs = arguments
     atheris: Any = import_module("atheris")
     with atheris.instrument_imports(include=[instrumented]):

@@ -1,4 +1,4 @@
-"""An input that has parts: each stands behind its length, and any bytes are some parts."""
+"""An input that has parts: each stands after its length, and any bytes are some parts."""
 
 from __future__ import annotations
 

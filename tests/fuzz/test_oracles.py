@@ -114,7 +114,7 @@ def test_an_exception_in_the_step_of_a_partition_is_found(monkeypatch: pytest.Mo
 
 
 def test_other_rows_of_a_healthy_feed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record behind a damaged one is lost."""
+    """A record after a damaged one is lost."""
     run_all = Driven.run
 
     def planted(self: Driven, records: Any, batch: int = 1) -> Any:

@@ -297,7 +297,7 @@ _TEXTS: Final[dict[str, Callable[[int], Work]]] = {
     "a command of comments": lambda n: _commands("/*" * (n // 2)),
     "an address against a pattern of stars": lambda n: lambda: fits("*-*-*-*.b:9092", "-" * n + ".b:9092x"),
     "a text against a pattern": lambda n: lambda: is_like("a" * n, f"%{'a' * (n // 2)}b%"),
-    "timestamps of rows behind an offset": lambda n: _first_rows("ORDER BY id OFFSET 1", n // 20),
+    "timestamps of rows after an offset": lambda n: _first_rows("ORDER BY id OFFSET 1", n // 20),
     "timestamps of rows before a far offset": lambda n: _first_rows(
         "ORDER BY id LIMIT 10 OFFSET 1000000", n // 20
     ),

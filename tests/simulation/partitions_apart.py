@@ -51,7 +51,7 @@ _SNAPSHOTS: Final[Mapping[type[Entry], float]] = {Snapshot: 0.2}
 
 
 class _LossyLog(HandLog):
-    """A log in which RangeEnds, or Snapshots behind splits and merges, do not arrive, as drawn for the run.
+    """A log in which RangeEnds, or Snapshots after splits and merges, do not arrive, as drawn for the run.
 
     Where a merge loses both nobody is told that its right side is over (docs/protocols/catch-up.md#silent).
     """

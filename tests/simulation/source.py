@@ -21,7 +21,7 @@ from tidegate.raftlog.request import AdminRequest, Push, RangeRequest, Scan, dec
 
 _TICK_S: Final = 0.03
 #: In the end. Many ranges with a heartbeat of 100 ms write about as many records as a worker steps that takes
-#: them one by one, and whatever is scanned for stands behind all that it has left undone.
+#: them one by one, and whatever is scanned for stands after all that it has left undone.
 _CALM_HEARTBEAT_MS: Final = 1_000
 #: How much faster the source's clock runs in the end where its log was odd.
 _ODD_SPEED: Final = 5

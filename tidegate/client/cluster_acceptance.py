@@ -47,9 +47,9 @@ class Begin(enum.Enum):
     """The beginning of a feed on the other cluster, when the operator gives no timestamp."""
 
     THERE = "there"
-    """The feed begins behind the last marker that stands in every partition there: that of a mirror."""
+    """The feed begins after the last marker that stands in every partition there: that of a mirror."""
     MARKER = "marker"
-    """The feed begins behind the last marker that was written on the cluster before."""
+    """The feed begins after the last marker that was written on the cluster before."""
     START = "start"
     """The feed begins at its start, with its initial scan if it had one."""
 

@@ -1,4 +1,4 @@
-"""Reads a step of an application's engine again: the state of a log partition, and records behind it."""
+"""Reads a step of an application's engine again: the state of a log partition, and records after it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TableVersions: TypeAlias = Mapping[int, Sequence[TableDescriptor]]
 class LogDescriptors:
     """The descriptors of a log, for a process that asks for them again and again.
 
-    Each look reads what stands behind the one before. A log that was deleted and made anew has another topic
+    Each look reads what stands after the one before. A log that was deleted and made anew has another topic
     id, and is read from its beginning. What retention has removed meanwhile stays known. One thread at a time
     may look.
     """
@@ -45,7 +45,7 @@ class LogDescriptors:
         """Return the versions of each table that the log describes now; later looks do not change them.
 
         Raises ``InputError`` when the log does not exist, ``BrokerUnavailable`` when Kafka does not answer.
-        The next look goes on behind the last record that came.
+        The next look goes on after the last record that came.
         """
         cluster = Cluster(self._connection)
         cluster.partition_counts([self._place.topic])

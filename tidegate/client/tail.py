@@ -69,7 +69,7 @@ def _read_until(
     bounds = _bounds_left(cluster, nexts)
     while True:
         try:
-            # A new reader: one that has seen an end does not know of records behind it.
+            # A new reader: one that has seen an end does not know of records after it.
             for record in _read_to_ends(connection, nexts, bounds):
                 nexts[TopicPartition(record.topic, record.partition)] = record.offset + 1
                 yield record

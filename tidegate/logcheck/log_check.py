@@ -62,7 +62,7 @@ class LogOptions(NamedTuple):
     """The options of a check.
 
     ``starts`` are the offsets at which partitions begin. A partition that begins above 0 has lost its
-    beginning. ``ended`` says that nothing will come behind the last record, so whatever is not complete there
+    beginning. ``ended`` says that nothing will come after the last record, so whatever is not complete there
     is a breach. ``pushed`` has the transactions that were ever pushed, ``None`` when they are not known.
     ``ahead_ms`` is how far ops may be above their record's time.
     """
@@ -241,7 +241,7 @@ class LogCheck:
             )
         if self._lineage.undecided:
             self._undecided.append(
-                f"{self._lineage.undecided} Snapshots behind splits and merges were not compared with all "
+                f"{self._lineage.undecided} Snapshots after splits and merges were not compared with all "
                 "that their parents had: of splits, merges and ends, and of the transactions that were open "
                 "there, a bounded number is remembered"
             )

@@ -53,7 +53,7 @@ class CopyCredit:
     """The number of transactions that may still be copied from range to range. Records of the log pay for it.
 
     So a copy takes linear time, however often a range splits. A log that keeps the rules never lacks credit:
-    behind each split and merge a Snapshot lists the open intents once more. ``aborted`` is the number of
+    after each split and merge a Snapshot lists the open intents once more. ``aborted`` is the number of
     aborted transactions that each range remembers, and hands on without listing them.
     """
 

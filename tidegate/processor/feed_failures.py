@@ -150,7 +150,7 @@ def fail_hidden(state: ProcessorState, hidden: HiddenMutation) -> None:
 def untold_mutations(untold: Untold) -> str:
     """Return the sentence about a Snapshot that does not tell of mutations, with what its source must do."""
     return (
-        f"range {untold.range_id} goes on behind entries that were missing or could not be read, and its "
+        f"range {untold.range_id} goes on after entries that were missing or could not be read, and its "
         "Snapshot does not tell of the last history mutation (`last_mutation`): had such an entry changed "
         "rows outside the op log, feeds would lack them and their markers would not show it. Let the source "
         "write that field (docs/log-contract.md#data-that-changes-outside-the-op-log). This is said once "

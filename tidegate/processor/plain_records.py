@@ -37,7 +37,7 @@ from tidegate.raftlog.entry import Heartbeat, RaftIndex, RangeId, TxnId
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.version import Version
 
-#: The kernel goes on behind so many records of a batch that it refused, and behind one more for each so many
+#: The kernel goes on after so many records of a batch that it refused, and behind one more for each so many
 #: that it took.
 _REFUSALS_FREE: Final = 8
 _TAKEN_PER_REFUSAL: Final = 100

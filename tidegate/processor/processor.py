@@ -130,7 +130,7 @@ class PartitionProcessor:
     def step(self, records: Sequence[LogRecord], end: int | None = None) -> StepResult:
         """Apply the next batch of the log. Records at or below the position are passed over.
 
-        ``end`` is the offset behind the batch. It is given where that is not one above the last record's: a
+        ``end`` is the offset after the batch. It is given where that is not one above the last record's: a
         transactional writer leaves offsets that no record has. For example, a batch with records at 5 and 6,
         and a commit marker at 7, has the ``end`` 8.
 

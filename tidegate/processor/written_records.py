@@ -182,7 +182,7 @@ class WrittenRecords(Sequence[OutputRecord]):
 
 
 def joined(records: Sequence[OutputRecord], more: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
-    """Return both, one behind the other. Neither is changed."""
+    """Return both, one after the other. Neither is changed."""
     if isinstance(records, WrittenRecords) and isinstance(more, WrittenRecords):
         return records + more
     if not records:

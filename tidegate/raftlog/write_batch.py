@@ -178,7 +178,7 @@ def _records(batch: bytes) -> Iterator[_Record]:
 
 
 def _varstring(batch: bytes, position: int) -> tuple[bytes, int]:
-    """Return the string at ``position``, and the position behind it."""
+    """Return the string at ``position``, and the position after it."""
     size = shift = 0
     for start in range(position, min(position + _MAX_VARINT_BYTES, len(batch))):
         size |= (batch[start] & 0x7F) << shift
@@ -222,7 +222,7 @@ def _overwritten(
 def _version(engine_key: bytes) -> _Version | None:
     """Return key and timestamp of an engine key; ``None`` if it has no timestamp, as a lock's key."""
     size = engine_key[-1] if engine_key else 0
-    start = len(engine_key) - size  # where the timestamp begins, behind the sentinel
+    start = len(engine_key) - size  # where the timestamp begins, after the sentinel
     if size not in _SUFFIX_SIZES or start < 1 or engine_key[start - 1] != _SENTINEL:
         return None
     wall = int.from_bytes(engine_key[start : start + 8], "big")

@@ -91,7 +91,7 @@ class Backlog:
       restart do not count.
     * ``held_bytes`` is what its entries take, in memory or on disk, and what the claims that they tell of
       count for.
-    * ``span`` and ``generation`` are those of the range behind the last entry, and ``closed`` is the highest
+    * ``span`` and ``generation`` are those of the range after the last entry, and ``closed`` is the highest
       timestamp that its entries close.
     """
 

@@ -94,7 +94,7 @@ class RangeScan:
         self.asked_ms = 0
         #: Whether the last answer has left keys out, or the next part has not been asked for: so ask now.
         self.ask_now = False
-        #: Whether a chunk was refused since the last request or progress: chunks behind it leave out its
+        #: Whether a chunk was refused since the last request or progress: chunks after it leave out its
         #: keys.
         self.refused = False
         #: Whether the last chunk has rows that were left for another time: it has to be given again.

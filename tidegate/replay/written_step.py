@@ -70,7 +70,7 @@ class StateBefore:
 
     @property
     def reached(self) -> int:
-        """The offset behind all that the state has taken."""
+        """The offset after all that the state has taken."""
         return int(self._processor.to_read_again.stop)
 
     def begin(self, feeds: Sequence[Activate], exchanges: Sequence[ExchangeRecord]) -> None:

@@ -187,7 +187,7 @@ def _read_positions(
 
 
 def _count(data: bytes, position: int, order: str, least_bytes: int) -> tuple[int, int]:
-    """Return a number of parts, for which the bytes behind it have room."""
+    """Return a number of parts, for which the bytes after it have room."""
     count, end = _uint32(data, position, order)
     if count * least_bytes > len(data) - end:
         raise EncodingError(f"EWKB of {len(data)} bytes announces {count} parts at offset {position}")

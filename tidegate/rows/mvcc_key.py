@@ -52,7 +52,7 @@ def decode_mvcc_key(stored: bytes) -> MvccKey:
     if not stored:
         raise EncodingError("an empty key has no MVCC suffix")
     size = stored[-1]
-    start = len(stored) - size  # start of the timestamp, behind the sentinel
+    start = len(stored) - size  # start of the timestamp, after the sentinel
     if size == 0:
         return MvccKey(stored[:-1])
     if size not in (_WALL, _WITH_LOGICAL, _WITH_SYNTHETIC) or start < 1 or stored[start - 1] != _SENTINEL:

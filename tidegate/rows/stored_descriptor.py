@@ -124,7 +124,7 @@ def _message(stored: bytes) -> pb.TableDescriptor:
         message.ParseFromString(stored[1:])
     except DecodeError as error:
         raise EncodingError(
-            f"the {len(stored) - 1} bytes behind the descriptor's format byte are no message "
+            f"the {len(stored) - 1} bytes after the descriptor's format byte are no message "
             f"tidegate.rows.TableDescriptor: {error} ({_SPECIFIED})"
         ) from None
     return message

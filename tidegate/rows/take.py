@@ -12,7 +12,7 @@ from tidegate.errors import EncodingError
 
 #: Encodes one datum. Its Python type is the one that `tidegate.rows.types` lists for its SQL type.
 Encode: TypeAlias = Callable[[Any], bytes]
-#: Reads one datum at a position; returns it and the position behind it. Raises `EncodingError`.
+#: Reads one datum at a position; returns it and the position after it. Raises `EncodingError`.
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 

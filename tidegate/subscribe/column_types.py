@@ -22,7 +22,7 @@ _TRUTHS: Final = frozenset({"and", "or", "not", "=", "<>", "<", "<=", ">", ">=",
 
 
 def value_types(plan: SubscribePlan) -> tuple[SqlType | None, ...]:
-    """Return the types of the columns behind SUBSCRIBE's own, in the order of the header.
+    """Return the types of the columns after SUBSCRIBE's own, in the order of the header.
 
     A column of a query has the type of the table's column that it is, or that of its cast or comparison.
     ``None`` stands for any other expression, and for a table whose types are not known.

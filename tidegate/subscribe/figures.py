@@ -24,7 +24,7 @@ class SubscriptionFigures:
         batches: delivered batches, empty ones too.
         rows: delivered rows, progress rows too.
         repeats: rows that came again and were dropped.
-        losses: how many times history was lost, and the subscription went on behind the loss.
+        losses: how many times history was lost, and the subscription went on after the loss.
         delivered: every row at or below it was delivered; zero before the first.
         lag_s: how many seconds ``delivered`` is behind the clock; ``None`` before the first.
         waiting_rows: rows that wait for other partitions.

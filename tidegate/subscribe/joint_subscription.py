@@ -85,7 +85,7 @@ class JointSubscription:
             return next(self._following, None)
 
     def following(self) -> JointBatch[SubscriptionBatch] | None:
-        """Return the next batch of the last opening, such as a chunk of the snapshot; ``None`` behind the
+        """Return the next batch of the last opening, such as a chunk of the snapshot; ``None`` after the
         last one.
         """
         with self._first_error:

@@ -134,7 +134,7 @@ class Subscription:
         With ``chunks`` the rows of the snapshot may come in parts of no order, as the gate gives them. They
         wait in its store. If the plan ``comes_in_chunks`` from this AS OF on, the snapshot is given in
         chunks, whose rows take about an opening's memory, otherwise whole. The plan has to be one that
-        ``takes_parts``. With ``chunks_apart`` no chunk comes together with the batch behind the snapshot.
+        ``takes_parts``. With ``chunks_apart`` no chunk comes together with the batch after the snapshot.
         """
         source = source or SubscriptionSource()
         before = row_before(plan, tells_before=source.tells_before)
@@ -191,7 +191,7 @@ class Subscription:
             self._following = self._batches(opening, offsets)
 
     def following(self) -> SubscriptionBatch | None:
-        """Return the next batch of the last opening, such as a chunk of the snapshot; ``None`` behind the
+        """Return the next batch of the last opening, such as a chunk of the snapshot; ``None`` after the
         last one.
 
         Raises as ``advance``.
@@ -217,7 +217,7 @@ class Subscription:
     def _in_chunks(
         self, buckets: KeyBuckets, opening: GateOpening, offsets: Mapping[FeedPartition, int]
     ) -> Iterator[SubscriptionBatch]:
-        """Take rows of the snapshot; yield its chunks and the batch behind them when it is complete."""
+        """Take rows of the snapshot; yield its chunks and the batch after them when it is complete."""
         as_of, decode = self._bounds.as_of, opening.decode
         early = opening.rows.split(as_of)
         buckets.add_rows(opening.rows.part(0, early))

@@ -203,7 +203,7 @@ class Auditor:
             aside.lay(record, marker)
 
     def _pass_last_markers(self, aside: ResolvedTopic) -> None:
-        """Pass the markers behind the last row, as far as the topics were read."""
+        """Pass the markers after the last row, as far as the topics were read."""
         aside.find_beyond(self._options.ends)
         for place in aside.lines:
             self._partitions[place].pass_marker(aside.pass_to(place, self._options.ends.get(place)))

@@ -112,7 +112,7 @@ def _lines(report: AuditReport) -> Iterator[str]:
         f" and {counts.markers:,} markers on {counts.partitions:,} partitions"
     )
     if counts.tombstones:
-        yield f"  {counts.tombstones:,} tombstones behind deletions"
+        yield f"  {counts.tombstones:,} tombstones after deletions"
     if counts.left_out:
         yield f"  {counts.left_out:,} rows were too large: their keys are there, and their values left out"
     if counts.of_other_feeds:

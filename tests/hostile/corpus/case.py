@@ -48,7 +48,7 @@ class Stage:
         return cls(log, tables, (first, second))
 
     def body(self, body: bytes) -> None:
-        """Write a row whose columns behind the key are these bytes."""
+        """Write a row whose columns after the key are these bytes."""
         key = self.table.key(1)
         self.range.apply(WriteValue(key, at(5), seal(key, _TUPLE + body)))
 

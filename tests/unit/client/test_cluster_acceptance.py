@@ -96,13 +96,13 @@ class Held:
         return self._opened.enter_context(find_cluster(self.connection, self.app_id, ID, self.jobs.view()))
 
     def put(self, *last: Sequence[int]) -> None:
-        """Create the topic, with a row behind each of the markers of each partition, in seconds."""
+        """Create the topic, with a row after each of the markers of each partition, in seconds."""
         create_topic(self.bootstrap, self.topic, 2)
         for partition, seconds in enumerate(last):
             self.write(partition, *seconds)
 
     def write(self, partition: int, *seconds: int) -> None:
-        """Write markers, a row behind each of them."""
+        """Write markers, a row after each of them."""
         records = []
         for at in seconds:
             marker = marker_value(ResolvedTimestamp(Timestamp(at * SECOND)), self.definition.options.envelope)

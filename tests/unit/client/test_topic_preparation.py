@@ -127,7 +127,7 @@ def test_an_address_that_comes_to_mean_another_cluster_has_no_epoch_begin(
     step: Prepare, kind: type[Exception], sentence: str, turns: int
 ) -> None:
     """The client that looks for a topic, creates it, or asks for its id asks right before, and once more
-    behind the last one. A new feed looks for both topics before it creates one."""
+    after the last one. A new feed looks for both topics before it creates one."""
     kafka = Kafka(*["c1"] * (turns - 1), "c2")
     if step is _MOVED:
         kafka.topics = {"a": 3, "b": 3}

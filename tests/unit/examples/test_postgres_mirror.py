@@ -1,4 +1,4 @@
-"""The mirror of a table in PostgreSQL goes on behind the last batch that it has."""
+"""The mirror of a table in PostgreSQL goes on after the last batch that it has."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _open(*numbers: int) -> tuple[OpenIntent, ...]:
 
 
 def _late_child(*listed: int) -> HandLog:
-    """A range with two open intents splits. Its child, which lists these, comes behind splits of another."""
+    """A range with two open intents splits. Its child, which lists these, comes after splits of another."""
     log = HandLog(1)
     log.describe(_TABLE)
     parent = log.open_range(7, Span(_TABLE.key(0), _TABLE.key(10)))
@@ -73,7 +73,7 @@ def test_a_child_of_what_was_forgotten_is_not_judged_and_that_is_told(
 ) -> None:
     breaches, (undecided,) = _checked(_late_child(listed), limits)
     assert breaches == []
-    assert undecided.startswith("1 Snapshots behind splits and merges were not compared with all that")
+    assert undecided.startswith("1 Snapshots after splits and merges were not compared with all that")
 
 
 def test_a_child_waits_for_a_parent_that_has_not_come_so_far_though_others_were_forgotten() -> None:

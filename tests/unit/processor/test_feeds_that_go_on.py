@@ -173,7 +173,7 @@ def _the_first() -> Activate:
 @pytest.mark.parametrize(
     "feed",
     [_above(7), _anew(), _the_first()],
-    ids=["came behind it", "begins anew on a cluster that has nothing", "has written nothing before"],
+    ids=["came after it", "begins anew on a cluster that has nothing", "has written nothing before"],
 )
 def test_a_feed_that_has_written_nothing_from_before_the_change_goes_on(feed: Activate) -> None:
     log, plain = opened()

@@ -197,7 +197,7 @@ class _Hidden:
         if merges:
             self.heir.merge(self.parent, close=8)
         if not loses_last:
-            self.parent.snapshot(close=8, high=7)  # sent before the merge, it comes behind its claim
+            self.parent.snapshot(close=8, high=7)  # sent before the merge, it comes after its claim
         self.run = Partitions(log)
         self.run.read(0, self.broken)
         self.run.read(1)
@@ -239,7 +239,7 @@ def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_en
 
 
 class _LosesSnapshots(HandLog):
-    """A log in which the Snapshot is lost with which range 2 goes on behind its split."""
+    """A log in which the Snapshot is lost with which range 2 goes on after its split."""
 
     def write(self, entry: Entry, partition: int | None = None) -> None:
         if not (isinstance(entry, Snapshot) and (entry.range_id, entry.generation) == (2, 2)):

@@ -1,4 +1,4 @@
-"""A kernel goes on behind records that it refuses. It is given each record a bounded number of times."""
+"""A kernel goes on after records that it refuses. It is given each record a bounded number of times."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def _by_feed_of(result: StepResult) -> Sequence[OutputRecord]:
 def test_a_step_that_ends_amid_a_batch_is_not_at_the_batchs_end(
     mode: KernelMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the batch has offsets behind its last record, of a transaction's end."""
+    """Also where the batch has offsets after its last record, of a transaction's end."""
     monkeypatch.setattr(step_size, "_FIRST", 300)
     log = _log(50)
     driven = _driven(RowLimits(step_bytes=2_000), mode)

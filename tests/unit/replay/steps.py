@@ -7,7 +7,7 @@ from tidegate.replay.written_step import StateBefore, StepRecord, WrittenStep
 
 
 def step_of(seed: int, at: float = 0.5) -> WrittenStep:
-    """The step that takes the records of a history behind the first ``at`` of them."""
+    """The step that takes the records of a history after the first ``at`` of them."""
     history = log_history(seed)
     records = tuple(StepRecord(each.offset, each.key, each.value, each.timestamp) for each in history.records)
     first = round(len(records) * at)

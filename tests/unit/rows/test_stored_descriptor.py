@@ -114,7 +114,7 @@ def test_a_message_without_its_format_byte_is_recognised() -> None:
     ("stored", "words"),
     [
         (b"", "the descriptor has no bytes"),
-        (b"\x01\x0a", "the 1 bytes behind the descriptor's format byte are no message"),
+        (b"\x01\x0a", "the 1 bytes after the descriptor's format byte are no message"),
         (b"\x01\x08\xff", "are no message tidegate.rows.TableDescriptor"),
     ],
 )

@@ -73,7 +73,7 @@ MARKERS: Final[tuple[bytes | None, ...]] = (
 
 
 class Intruder(NamedTuple):
-    """A record that is put behind the first ``after`` records, whichever partition they are of."""
+    """A record that is put after the first ``after`` records, whichever partition they are of."""
 
     after: int
     place: FeedPartition

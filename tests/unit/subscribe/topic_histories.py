@@ -2,7 +2,7 @@
 
 What a feed may do is done: rows of different keys out of timestamp order, exact copies at any later place,
 markers at other moments on each partition, offsets that are left out, rows above a marker before it. What a
-feed promises is kept: rows of a key in order, and no unseen row at or below a marker behind it.
+feed promises is kept: rows of a key in order, and no unseen row at or below a marker after it.
 """
 
 from __future__ import annotations

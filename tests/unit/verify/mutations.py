@@ -77,7 +77,7 @@ def swap_two_versions(stream: Stream) -> Iterator[Mutant]:
 
 
 def delay_a_row(stream: Stream) -> Iterator[Mutant]:
-    """A row moves behind the marker that covers it."""
+    """A row moves after the marker that covers it."""
     records = stream.records
     for i in _single_rows(records):
         j = _first_marker_over(records, i)

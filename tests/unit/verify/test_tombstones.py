@@ -69,7 +69,7 @@ def test_a_deletion_and_its_tombstone_pass_and_the_tombstone_is_no_row() -> None
     report = audited([put(1, at(3)), deletion(1, at(5)), tombstone(1, at(5))])
     assert report.verdict is Verdict.PASSED, str(report)
     assert (report.counts.rows, report.counts.tombstones, report.counts.duplicates) == (2, 1, 0)
-    assert "1 tombstones behind deletions" in str(report)
+    assert "1 tombstones after deletions" in str(report)
     assert report.as_json()["counts"]["tombstones"] == 1
 
 

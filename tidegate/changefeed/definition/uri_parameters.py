@@ -24,7 +24,7 @@ _BOOLS: Final = {
 def unknown_parameters(fault: str, unknown: Sequence[str], known: Sequence[str]) -> str:
     """Return a sentence about unknown names that shows none of them, since each may be a piece of a secret.
 
-    Example: when an ``&`` in a password is not escaped, the text behind it becomes a name.
+    Example: when an ``&`` in a password is not escaped, the text after it becomes a name.
     """
     compared = unknown[:COMPARED_NAMES]
     close = sorted({match for name in compared for match in get_close_matches(name[:64], known, n=1)})

@@ -15,7 +15,7 @@ _LINE_END: Final = "\r\n"
 def csv_fields(line: str) -> list[str]:
     """Return the fields of a line; ``1,"a ""b"" c"`` has the fields ``1`` and ``a "b" c``.
 
-    Raises ``ValueError`` for a quote that is not closed, for text behind a closing quote, and for a line's
+    Raises ``ValueError`` for a quote that is not closed, for text after a closing quote, and for a line's
     end outside of quotes, unless nothing follows it.
     """
     line = line.rstrip(_LINE_END)
@@ -47,5 +47,5 @@ def _quoted_field(line: str, start: int) -> tuple[str, int]:
         raise ValueError("a quote is not closed")
     end = quote + 1
     if end < len(line) and line[end] != ",":
-        raise ValueError(f"a comma is expected behind the closing quote of a field, not {line[end]!r}")
+        raise ValueError(f"a comma is expected after the closing quote of a field, not {line[end]!r}")
     return line[start:quote].replace('""', _QUOTE), end

@@ -38,9 +38,9 @@ class RowPart(enum.Enum):
 
 
 class Filling(NamedTuple):
-    """A template, and the datums that its slots are positions among: these parts, one behind the other.
+    """A template, and the datums that its slots are positions among: these parts, one after the other.
 
-    What ``beside`` adds comes behind them.
+    What ``beside`` adds comes after them.
     """
 
     member: Member
@@ -75,7 +75,7 @@ Piece: TypeAlias = bytes | DatumPlace | Stamp
 
 
 class Body(NamedTuple):
-    """A body of Avro as its pieces, one behind the other."""
+    """A body of Avro as its pieces, one after the other."""
 
     pieces: tuple[Piece, ...]
 

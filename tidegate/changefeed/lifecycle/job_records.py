@@ -284,7 +284,7 @@ def parse_key(key: bytes | None) -> tuple[FeedId, Part, FeedEpoch]:
     if parsed is None or parsed["part"] not in _PARTS or epoch > MAX_EPOCH:
         raise ForeignRecord(
             f"a record of the jobs topic has the key {brief(repr(key))}; keys there are <feed id>/<part> "
-            f"with an epoch behind it or none, and parts are {', '.join(_PARTS)}"
+            f"with an epoch after it or none, and parts are {', '.join(_PARTS)}"
         )
     return FeedId(parsed["feed"]), _PARTS[parsed["part"]], FeedEpoch(epoch)
 

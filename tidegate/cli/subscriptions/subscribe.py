@@ -37,7 +37,7 @@ _IDLE_S: Final = 0.25
     type=click.Choice([_TABLE, _JSON, _CSV]),
     help="How rows are shown. [default: table on a terminal, else json]",
 )
-@click.option("--token", default="", help="Go on behind the batch that had this token; not with a table.")
+@click.option("--token", default="", help="Go on after the batch that had this token; not with a table.")
 @click.option(
     "--key-table",
     type=click.Path(file_okay=False, path_type=Path),
@@ -101,7 +101,7 @@ def subscribe_command(
     if shows_table and token:
         raise InputError(
             "A table is shown whole, so it begins with a snapshot, and --token leaves that out. Nothing was "
-            "read or changed. Add --format json to go on behind the token, or leave --token out."
+            "read or changed. Add --format json to go on after the token, or leave --token out."
         )
     parsed = parse_subscribe(statement)
     if shows_table:
@@ -152,4 +152,4 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
         pass  # the user's way to end it
     finally:
         if token:
-            echo(f"To go on behind the last batch: --token {token}", err=True)
+            echo(f"To go on after the last batch: --token {token}", err=True)

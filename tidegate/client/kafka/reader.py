@@ -60,7 +60,7 @@ class PartitionReader:
         #: The offsets at which reading goes on. Everything below was read, or is no record.
         self.positions = dict(starts)
         self._silent_s = 0.0
-        self._unread: list[Any] = []  # messages that came behind an error
+        self._unread: list[Any] = []  # messages that came after an error
         self.consumer.assign(
             [confluent_kafka.TopicPartition(*place, offset) for place, offset in starts.items()]
         )

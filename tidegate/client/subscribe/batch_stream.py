@@ -7,7 +7,7 @@
 4. The consumer takes the batch, which gives its place back.
 
 A call that is cancelled loses no batch: the next call gets it. What ends the subscription, an error as well,
-comes behind the batches that were read before it, and at every later call.
+comes after the batches that were read before it, and at every later call.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class FeedHistory:
             found = {TopicPartition(*place): each.low for place, each in self.rows.items()}
         else:
             found = cluster.offsets_at([TopicPartition(*place) for place in self.rows], as_of.wall_ms)
-        # asked for behind the offsets: what retention deletes from here on is noticed by the reader
+        # asked for after the offsets: what retention deletes from here on is noticed by the reader
         bounds = cluster.bounds(found)
         for place, offset in found.items():
             if 0 < offset == bounds[place].low:
@@ -135,7 +135,7 @@ class FeedHistory:
         )
 
     def require(self, token: ResumeToken) -> None:
-        """Raise ``HistoryLost`` where the topics do not have everything behind a token any more."""
+        """Raise ``HistoryLost`` where the topics do not have everything after a token any more."""
         for place, bounds in {**self.rows, **self.markers}.items():
             offset = token.offsets.get(place, 0)
             if offset < bounds.low:
@@ -180,7 +180,7 @@ class FeedHistory:
         were at or below ``as_of``.
 
         A row at ``as_of`` shows that: rows come about in the order of their times. A marker does not: it
-        comes behind rows above it. A quiet partition whose markers are elsewhere has lost rows by their age
+        comes after rows above it. A quiet partition whose markers are elsewhere has lost rows by their age
         alone, which markers do not lag.
         """
         if bounds.low == bounds.end and self.table.feed.resolved_topic:

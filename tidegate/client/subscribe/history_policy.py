@@ -40,7 +40,7 @@ def history_policy(name: HistoryPolicy | str) -> HistoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLoss:
-    """History was lost, and the subscription goes on behind the loss.
+    """History was lost, and the subscription goes on after the loss.
 
     Attributes:
         policy: how it goes on: ``RESNAPSHOT`` or ``SKIP``.

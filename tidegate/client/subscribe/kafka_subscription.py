@@ -31,7 +31,7 @@ class KafkaSubscription(OpenSubscription[ReadBatchT]):
 
     @property
     def as_of(self) -> Timestamp:
-        """The timestamp as of which its statements began, or went on behind lost history."""
+        """The timestamp as of which its statements began, or went on after lost history."""
         return self._reading.as_of
 
     @property

@@ -118,7 +118,7 @@ class OpenSubscription(ABC, Generic[BatchT]):
         Of a snapshot in chunks ``on_snapshot`` gets each chunk, if the checkpoint is still held before it.
         Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
         ``checkpoint``, and the batch is settled. If a callback raises an error or is interrupted, delivery
-        ends with it, and the batch counts as not delivered: each later call raises, for it would go on behind
+        ends with it, and the batch counts as not delivered: each later call raises, for it would go on after
         the batch. Raises as ``next``, and ``Fenced`` if another process has acquired the checkpoint.
         """
         for batch in self:

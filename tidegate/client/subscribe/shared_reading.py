@@ -1,4 +1,4 @@
-"""Reads the tables of one or several statements by one gate, and goes on behind lost history if it is to.
+"""Reads the tables of one or several statements by one gate, and goes on after lost history if it is to.
 
 1. AS OF is chosen from what the topics can still answer (`feed_history`), or from tokens, whose offsets must
    still be there.
@@ -165,7 +165,7 @@ class SharedReading:
 
     @property
     def as_of(self) -> Timestamp:
-        """The timestamp as of which the statements began, or went on behind a loss."""
+        """The timestamp as of which the statements began, or went on after a loss."""
         return self._start.as_of
 
     @property
@@ -371,7 +371,7 @@ class SharedReading:
         return batch
 
     def _recover(self, lost: HistoryLost) -> None:
-        """Go on behind a loss. While Kafka is away it stays lost. Raises ``HistoryLost`` for what no policy
+        """Go on after a loss. While Kafka is away it stays lost. Raises ``HistoryLost`` for what no policy
         helps with."""
         self._gate.close()
         self._chunk_files.close()
@@ -380,7 +380,7 @@ class SharedReading:
         try:
             self._go_on(self._readable(read.positions, lost), lost)
         except (RetryError, TopologyError) as error:
-            _LOGGER.info("a subscription waits for Kafka, to go on behind lost history: %s", error)
+            _LOGGER.info("a subscription waits for Kafka, to go on after lost history: %s", error)
             return
         self._repeats += read.gate.repeats + copies
         self._lost = None

@@ -53,7 +53,7 @@ def subscribe(
         app_id: the application whose feeds are read.
         topic_prefix: the prefix of the log topic, which has the tables' columns.
         feed: the id of the feed to read, where several have the table.
-        token: the text of a stored token: the subscription goes on behind its batch.
+        token: the text of a stored token: the subscription goes on after its batch.
         dialect: whose habits the output follows: ``tidegate`` or ``materialize``.
         key_table: a directory for the rows by key, where records do not tell the row before; by default they
             are in memory, and a resume is refused.

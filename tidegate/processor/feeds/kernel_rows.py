@@ -299,7 +299,7 @@ class KernelRows:
         return self._kernel
 
     def _is_news(self, known: int) -> bool:
-        """Whether any descriptor that was learnt behind the first ``known`` ones is of a wanted table."""
+        """Whether any descriptor that was learnt after the first ``known`` ones is of a wanted table."""
         return self._rows.learnt_since(self._feeds.wanted_tables, known)
 
     def _may_plan(self, planned: _Planned) -> bool:

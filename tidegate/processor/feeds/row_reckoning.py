@@ -27,7 +27,7 @@ _VERSION_BYTES: Final = 40
 class RowReckoning:
     """Estimates how long rows of each table are for its feeds, by names, types and labels of its descriptors.
 
-    Rows of older versions of a table may come behind a newer one, so a table only gets wider. A wrong guess
+    Rows of older versions of a table may come after a newer one, so a table only gets wider. A wrong guess
     costs time, and memory for one portion of rows; it changes no row.
     """
 

@@ -2,7 +2,7 @@
 
 Nobody knows to which range such a record belongs, so it is a hole of all ranges. If each of many such records
 looked at each range, they would take time that grows with n * n. So a range is *exposed* only until it has
-the first of these holes. A second hole directly behind the first one changes nothing: the range is
+the first of these holes. A second hole directly after the first one changes nothing: the range is
 quarantined or has ended, or its backlog ends with the first hole, which will quarantine it. A range that is
 touched is exposed again, because it may have healed, or other entries of it came in between.
 

@@ -90,7 +90,7 @@ def _expect(marker: int, buffer: bytes, position: int) -> None:
 
 
 def _unescape(buffer: bytes, start: int) -> tuple[bytes, int]:
-    """Return the bytes up to the terminator without escapes, and the position behind it."""
+    """Return the bytes up to the terminator without escapes, and the position after it."""
     return _split_escapes(buffer, start, _ESCAPE, _ESCAPED_ZERO, _TERMINATOR)
 
 

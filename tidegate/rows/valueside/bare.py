@@ -29,7 +29,7 @@ from tidegate.rows.valueside.vectors import encode_vector, vector_of
 
 
 class BareCodec(NamedTuple):
-    """The codec of one SQL type as a bare value: its tag, and the payload behind the tag, which ends with
+    """The codec of one SQL type as a bare value: its tag, and the payload after the tag, which ends with
     the value.
     """
 

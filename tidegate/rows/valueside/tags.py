@@ -19,7 +19,7 @@ from tidegate.rows.valueside.varints import decode_length, decode_uvarint, encod
 
 
 class WireType(IntEnum):
-    """The type of the bytes behind a tag."""
+    """The type of the bytes after a tag."""
 
     NULL = 1
     NOT_NULL = 2
@@ -78,7 +78,7 @@ def decode_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
 
 
 def skip_datum(buffer: bytes, position: int, wire_type: int) -> int:
-    """Return the position behind the datum that starts at ``position`` (behind its tag).
+    """Return the position after the datum that starts at ``position`` (behind its tag).
 
     It needs no column type, so it passes over columns that were dropped or are not public yet. Raises
     `EncodingError` for an unknown wire type or truncated bytes.

@@ -15,7 +15,7 @@ from tidegate.errors import WireBroken
 from tidegate.serve.keepalive import keep_alive
 from tidegate.serve.limits import ServeLimits
 
-#: A transport hands over up to 256 KiB at a time; what comes behind the bound still waits in its buffer.
+#: A transport hands over up to 256 KiB at a time; what comes after the bound still waits in its buffer.
 _SLACK_BYTES: Final = 64 * 1024
 
 
@@ -132,7 +132,7 @@ class ClientStream(asyncio.Protocol):
         """Go on in TLS. Raises ``WireBroken`` for bytes that came before it: anybody can have sent them."""
         if self._buffer:
             raise WireBroken(
-                "Bytes came behind the request for TLS and before TLS: they could be anybody's. "
+                "Bytes came after the request for TLS and before TLS: they could be anybody's. "
                 "The connection ends"
             )
         transport = await asyncio.get_running_loop().start_tls(

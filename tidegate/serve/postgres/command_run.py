@@ -103,7 +103,7 @@ class CommandRun:
     async def execute(self, portal: Portal, max_rows: int) -> None:
         """Carry out a portal, which was described before; up to ``max_rows`` rows, 0 for all.
 
-        A portal that is carried out again goes on behind the rows that it has given.
+        A portal that is carried out again goes on after the rows that it has given.
         """
         match portal.command:
             case None:

@@ -1,7 +1,7 @@
 """PostgreSQL's messages as bytes: the one module that knows pygwire.
 
 The frame of a message (type, length) is read here and not by pygwire: its bound for a message is 1 GiB, it
-takes a length below 4, and it holds bytes behind a request for TLS as if they had come through TLS. Rows are
+takes a length below 4, and it holds bytes after a request for TLS as if they had come through TLS. Rows are
 written here too, since they are most of what there is to write. Which message may follow which is the
 session's to know: pygwire's own state machine refuses COPY by the extended protocol.
 

@@ -65,7 +65,7 @@ class WeighedRows:
         self._ended = False
 
     def next(self, most_rows: int, most_bytes: int) -> RowPiece | None:
-        """Read the next piece; ``None`` behind the last one. A single row may have more bytes."""
+        """Read the next piece; ``None`` after the last one. A single row may have more bytes."""
         if self._ended:
             return None
         rows, self._first = self._first, []

@@ -33,7 +33,7 @@ from tidegate.subscribe.statement_rows import ShownRows, StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
-#: Opens a reader of its own for a subscription, behind a token.
+#: Opens a reader of its own for a subscription, after a token.
 OpenOwn = Callable[[ResumeToken], Awaitable[SubscriptionStream]]
 _RESUME: Final = "resume from the error's token, and read faster"
 _AGAIN: Final = "begin again with a snapshot, and read faster"

@@ -119,7 +119,7 @@ class SharedTable:
         return self.frontier
 
     async def next_chunk(self, chunks: SnapshotChunks, threads: Executor) -> SubscriptionBatch | None:
-        """Return the next batch of a snapshot; ``None`` behind the last one.
+        """Return the next batch of a snapshot; ``None`` after the last one.
 
         Raises what ended the reader if that has let the rows go, otherwise as ``SnapshotChunks.next``.
         """

@@ -112,7 +112,7 @@ class SnapshotChunks:
         self._closed = False
 
     def next(self) -> SubscriptionBatch | None:
-        """Make the next batch; ``None`` behind the last one. It takes a while: call it in a thread.
+        """Make the next batch; ``None`` after the last one. It takes a while: call it in a thread.
 
         Raises ``EvaluationError``, among these ``LimitExceeded`` where memory has no room for the rows any
         more, ``HistoryLost`` for damaged rows, and ``StateError`` where the reader has let its rows go. An

@@ -4,7 +4,7 @@
 |---|---|
 | nothing, or AS OF AT LEAST what is there | with the rows of the present |
 | the changes above an AS OF that the log holds | there |
-| what is behind a token that the log holds | there |
+| what is after a token that the log holds | there |
 | anything else | not here: it has a reader of its own |
 """
 
@@ -52,7 +52,7 @@ def _start_above(
 def resume_of(
     shared: SharedTable, plan: SubscribePlan, token: ResumeToken, *, stateful: bool
 ) -> SharedStart | None:
-    """Return where a subscription goes on behind a token; ``None`` if this table cannot serve it.
+    """Return where a subscription goes on after a token; ``None`` if this table cannot serve it.
 
     Raises ``SubscribeStatementError`` for a token beyond UP TO.
     """

@@ -143,7 +143,7 @@ class MomentRows:
             yield from RowPiece(page, 0, page.count, is_last=False).rows()
 
     def next(self, most_rows: int, _: int) -> RowPiece | None:
-        """Take the next piece, whatever bytes it has; ``None`` behind the last one.
+        """Take the next piece, whatever bytes it has; ``None`` after the last one.
 
         It lets go of each page that it has taken whole. A page goes when no subscriber needs it any more.
         """

@@ -60,7 +60,7 @@ class RowsGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """The rows of a table as of a frontier, and the offsets at which reading goes on behind it.
+    """The rows of a table as of a frontier, and the offsets at which reading goes on after it.
 
     ``rows`` can be gone through once, in any thread.
     """

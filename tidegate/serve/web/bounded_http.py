@@ -72,7 +72,7 @@ class BoundedHttp(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer that a request is none. Where nothing can be said any more, end the connection."""
         if self._is_answering():
-            self.cycle.disconnected = True  # its answer would be sent behind this one
+            self.cycle.disconnected = True  # its answer would be sent after this one
             self.cycle.message_event.set()
         try:
             super().send_400_response(msg)

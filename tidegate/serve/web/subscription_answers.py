@@ -81,7 +81,7 @@ class SubscriptionRequest:
 
 
 class _AllGivenError(Exception):
-    """An ``EventSource`` asks again behind the end of its subscription."""
+    """An ``EventSource`` asks again after the end of its subscription."""
 
 
 async def read_request(
@@ -122,7 +122,7 @@ class SubscriptionAnswers:
         opening = self._opened(request.query_params, request.headers, events=events)
         try:
             opened = await self._unless(opening, _gone(request.receive))
-        except _AllGivenError:  # an EventSource asks again behind every other answer with the status 2xx
+        except _AllGivenError:  # an EventSource asks again after every other answer with the status 2xx
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=_NO_STORE)
         except Exception as error:
             return Response(error_bytes(error), _status(error), _NO_STORE, _JSON)
@@ -286,7 +286,7 @@ def event(message: bytes, token: str) -> bytes:
     """Return a message as a server-sent event. Its id is the token that ``Last-Event-ID`` brings back.
 
     The messages with a token close a batch, so nobody resumes amid one. The end of a subscription whose
-    last batch had none has an id of its own: an ``EventSource`` asks again behind it too.
+    last batch had none has an id of its own: an ``EventSource`` asks again after it too.
     """
     return b"id: %s\ndata: %s\n\n" % (token.encode(), message) if token else b"data: %s\n\n" % message
 

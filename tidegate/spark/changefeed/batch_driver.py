@@ -133,7 +133,7 @@ class BatchDriver:
         self._ends = ends
         #: The end of the batch in each partition, if Spark cannot read its records.
         self._read_ends: Mapping[int, int] | None = None
-        self._begins_feeds = False  # partitions are told of new feeds behind the batch's records too
+        self._begins_feeds = False  # partitions are told of new feeds after the batch's records too
         self._aside = refused_records(query)
         self._limit = AnswerLimit()
         #: The exception with which a batch ended the query, if one did.
@@ -351,7 +351,7 @@ class BatchDriver:
     ) -> list[Answer]:
         """Run one Spark job: for the partitions ``due``, or for all that have something to do.
 
-        A task has one partition or several, one behind the other. A partition is never in two tasks: Spark's
+        A task has one partition or several, one after the other. A partition is never in two tasks: Spark's
         Kafka source makes one part of each, and ``coalesce`` only puts whole parts together, without sorting.
         Spark returns the answers of the task attempt that succeeded, and of no other.
         """

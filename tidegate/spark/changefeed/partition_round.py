@@ -1,4 +1,4 @@
-"""A task of Spark in a round: runs its log partitions, one behind the other.
+"""A task of Spark in a round: runs its log partitions, one after the other.
 
 A task that runs again, or twice at the same time, begins with the same states, is told the same, and reads
 the same records, so it writes exact copies of the same rows. It may detach other feeds. So each attempt
@@ -35,7 +35,7 @@ _log = logging.getLogger("tidegate.spark")
 def run_partitions(
     query: Query, round_: Round, heads: Mapping[int, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run one partition behind the other: ``batches`` hold their records, in the columns ``TASK_COLUMNS``.
+    """Run one partition after the other: ``batches`` hold their records, in the columns ``TASK_COLUMNS``.
 
     All records of a partition stand together, in the order of the log. An Arrow batch may hold the end of one
     partition and the begin of the next. If records of a partition come once more behind another one's, the

@@ -32,7 +32,7 @@ _LINE_S: Final = 5.0
 _MS: Final = 10**6
 
 _PARTITION_GAUGES: Final = {
-    "lag_records": "Offsets from behind the last step to the end of the log",
+    "lag_records": "Offsets after the last step, up to the end of the log",
     "ranges": "Ranges, ended ones included",
     "open_transactions": "Transactions with open intents",
     "tracked_intents": "Open intents of those transactions",

@@ -100,7 +100,7 @@ class CutFinder:
         their records, which may have any time below it (``_positions``).
 
         With ``most`` it is a lower one, if more records stand before the newest (``batch_bound.py``). It is
-        at most ``target``. Raises ``HistoryLost`` where records behind ``cut`` are deleted or those before it
+        at most ``target``. Raises ``HistoryLost`` where records after ``cut`` are deleted or those before it
         were cut off, and where the feed has ended and a later one goes on; ``InputError`` for a cut of
         another feed.
         """

@@ -115,7 +115,7 @@ def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
         "subscribe": log,
         "failOnDataLoss": "false",  # tasks notice lost records, as a hole
         "kafka.isolation.level": "read_committed",
-        # The source asks for a partition's bounds behind each read, on the connection where the client has
+        # The source asks for a partition's bounds after each read, on the connection where the client has
         # asked for more records already. The broker answers in order, so the bounds would wait half a second
         # for records that are not there yet.
         "kafka.fetch.min.bytes": "0",

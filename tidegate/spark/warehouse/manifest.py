@@ -346,7 +346,7 @@ def _position_to(position: LoadPosition) -> list[int | str]:
 def _position_from(offset: int, marker: str, read_to: int | None = None) -> LoadPosition:
     """Return a stored position.
 
-    In a head of version 1 it does not have how far passes have read. Its marker may stand behind records that
+    In a head of version 1 it does not have how far passes have read. Its marker may stand after records that
     the next pass does not come to, so it counts once it is read again.
     """
     if read_to is None:

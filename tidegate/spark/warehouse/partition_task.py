@@ -134,7 +134,7 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
             read_to, more = record.offset + 1, record.offset + 1 < task.end
             break
     marker = max(position.marker, rows.marker)
-    # An earlier pass may have seen its marker behind the records that this one stopped at. That marker closes
+    # An earlier pass may have seen its marker after the records that this one stopped at. That marker closes
     # nothing yet.
     closing = marker if read_to >= position.read_to else rows.marker
     closed = max(task.closed, buckets.closed_by(closing))

@@ -187,7 +187,7 @@ class _RowForm:
         self._width = len(columns)
         self._members = self._width + len(removed)
         self._optional = bool(added or removed)
-        # columns of older versions' rows stand behind the others
+        # columns of older versions' rows stand after the others
         self.values = WrappedValues([*columns, *sorted(removed)], {*added, *removed})
 
     def tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:

@@ -2,7 +2,7 @@
 
 For a deletion the log has the key only in the store's form: 1.50 is 1.5 there, and -0 is 0. A table whose
 primary key has such columns is marked (`Relation.composite`), and its keys are reduced once, where an opening
-comes in. All that tells rows apart by the bytes of keys stands behind that. Other tables pay nothing.
+comes in. All that tells rows apart by the bytes of keys stands after that. Other tables pay nothing.
 
 | format | key of a record | reduced |
 |---|---|---|

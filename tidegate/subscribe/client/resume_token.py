@@ -5,7 +5,7 @@ A token's text is the unpadded url-safe base64 of compact JSON:
     {"fingerprint":"...","format":1,"frontier":"1.0000000001","offsets":[["orders",0,1234]]}
 
 ``frontier`` is exclusive: everything below it was delivered. That of a server whose timestamps are plain
-numbers has the number behind the point, in as many digits as it needs: ``0.1700000000000``. ``offsets`` says
+numbers has the number after the point, in as many digits as it needs: ``0.1700000000000``. ``offsets`` says
 from where each partition has to be read to have the rest. ``fingerprint`` is that of the subscription; UP TO,
 AS OF and PROGRESS are no part of it.
 """

@@ -92,7 +92,7 @@ class TableContents:
     def _apply_rows(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
         """Apply all rows of a timestamp; returns whether it changed anything.
 
-        Counts are checked behind the last row: an earlier row may delete what a later one inserts.
+        Counts are checked after the last row: an earlier row may delete what a later one inserts.
         """
         before: dict[Hashable, tuple[RowValues, int]] = {}
         for row in rows:

@@ -71,7 +71,7 @@ class RecordColumns(NamedTuple):
     def by_markers(self, begin: int = 0) -> Iterator[tuple[RecordColumns, FeedRecord | None]]:
         """Yield the records from a position on in parts: those before each marker, with the marker.
 
-        The last part has the records behind the last marker, and ``None``; it may be empty.
+        The last part has the records after the last marker, and ``None``; it may be empty.
         """
         for _ in range(self.keys[begin:].count(None)):
             marker = self.keys.index(None, begin)

@@ -124,7 +124,7 @@ def in_order(rows: OpenedRows) -> tuple[OpenedRows, int]:
     order = np.lexsort((offsets, rows.key_hashes, rows.logicals, rows.walls))
     walls, logicals, hashes = rows.walls[order], rows.logicals[order], rows.key_hashes[order]
     at = order.tolist()
-    # Rows that may be copies stand behind each other: of one timestamp and, as good as surely, of one key.
+    # Rows that may be copies stand after each other: of one timestamp and, as good as surely, of one key.
     alike = (walls[1:] == walls[:-1]) & (logicals[1:] == logicals[:-1]) & (hashes[1:] == hashes[:-1])
     copies = _copies(np.flatnonzero(alike) + 1, at, rows) if alike.any() else []
     if copies:
@@ -135,7 +135,7 @@ def in_order(rows: OpenedRows) -> tuple[OpenedRows, int]:
 
 
 def joined_rows(parts: Sequence[OpenedRows]) -> OpenedRows:
-    """Return the rows of some parts, one part behind the other."""
+    """Return the rows of some parts, one part after the other."""
     return OpenedRows(
         _joined([part.walls for part in parts]),
         _joined([part.logicals for part in parts]),

@@ -35,7 +35,7 @@ class _Block(NamedTuple):
     values: IntColumn
 
     def behind(self, count: int) -> _Block:
-        """Return the versions behind the first ``count``."""
+        """Return the versions after the first ``count``."""
         return _Block(*(column[count:] for column in self))
 
     def with_later(self, later: _Block) -> _Block:

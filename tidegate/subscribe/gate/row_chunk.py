@@ -96,7 +96,7 @@ class RowChunk(NamedTuple):
 
 
 def joined_chunks(chunks: Sequence[RowChunk]) -> RowChunk:
-    """Return the rows of some chunks, one chunk behind the other. There is at least one."""
+    """Return the rows of some chunks, one chunk after the other. There is at least one."""
     if len(chunks) == 1:
         return chunks[0]
     return RowChunk(

@@ -285,7 +285,7 @@ class RowGate:
         return {place: wait.first_offset(self.delivered) for place, wait in self._waits.items()}
 
     def next_offset(self, place: FeedPartition) -> int:
-        """Return the offset behind the last record that the gate has taken from a partition."""
+        """Return the offset after the last record that the gate has taken from a partition."""
         return self._wait_of(place).next_offset
 
     def _take_marker(self, place: FeedPartition, record: FeedRecord, wait: WaitingRows) -> None:

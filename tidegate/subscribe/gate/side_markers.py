@@ -54,7 +54,7 @@ class SideMarkers:
     def reach(self, rows: FeedPartition, next_offset: int) -> None:
         """Say that all rows of a partition below an offset were taken.
 
-        A consumer's position says it best: behind the last row there may be offsets without a record.
+        A consumer's position says it best: after the last row there may be offsets without a record.
         """
         self._reached[rows] = max(self._reached.get(rows, 0), next_offset)
         self._pass_reached(rows)

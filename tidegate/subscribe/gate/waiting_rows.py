@@ -25,7 +25,7 @@ class WaitingRows:
         silent_to: no marker at or below it counts; at least ``begin``.
         marker: its last marker; zero before the first.
         bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
-        next_offset: the offset behind the last record that was read.
+        next_offset: the offset after the last record that was read.
         memory_bytes: about how much memory the rows take that wait in memory.
     """
 

@@ -110,7 +110,7 @@ def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
 
 
 def _runs(same: Mask) -> list[tuple[int, int]]:
-    """Return the runs of equal elements: the index at which each begins, and the index behind its end.
+    """Return the runs of equal elements: the index at which each begins, and the index after its end.
 
     ``same`` compares the second element with the first, and so on. Elements that stand alone are left out.
     """
@@ -259,7 +259,7 @@ def _python_orders(columns: Iterable[Sequence[Any]], count: int) -> bool:
         if not (types <= _NUMBERS or (len(types) == 1 and types <= _ORDERED)):
             return False
         if len({*column}) == count:
-            return True  # what comes behind makes no difference
+            return True  # what comes after makes no difference
     return True
 
 

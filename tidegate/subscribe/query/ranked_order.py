@@ -96,7 +96,7 @@ class RankedOrder:
         return at
 
     def is_behind(self, entry: Entry, edge: Edge) -> bool:
-        """Whether an entry stands behind the one amid which an edge is: a look at its rank says so."""
+        """Whether an entry stands after the one amid which an edge is: a look at its rank says so."""
         return edge.index < len(self._entries) and self._entries[edge.index].rank < entry.rank
 
     def insert(self, entry: Entry) -> None:

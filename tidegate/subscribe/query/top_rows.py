@@ -26,7 +26,7 @@ from tidegate.subscribe.updates.value_order import SortKey
 
 #: The bytes that a row takes beside its values.
 _ENTRY_BYTES: Final = 1_000
-#: So many updates are sorted in one go; before each of fewer ones, the references to all rows behind it move.
+#: So many updates are sorted in one go; before each of fewer ones, the references to all rows after it move.
 _FEW: Final = 256
 
 

@@ -296,7 +296,7 @@ class CommitLoop:
                 return replace(flight, end=self._put_back(records[flight.result.taken :], end))
 
     def _put_back(self, rest: Sequence[LogRecord], end: int) -> int:
-        """Put back what a step has not taken of a batch, and return the log position behind the step."""
+        """Put back what a step has not taken of a batch, and return the log position after the step."""
         if not rest:
             return end
         self._input.batches.put_back(Batch(rest, end))

@@ -19,7 +19,7 @@ from tidegate.worker.output.barrier import Barrier
 class InFlight:
     """A stepped batch, and a barrier for each feed whose rows it waits for.
 
-    ``end`` is the log position behind it; ``None`` for a step that took no records of the log. ``since`` is
+    ``end`` is the log position after it; ``None`` for a step that took no records of the log. ``since`` is
     the monotonic time of its step, in seconds.
     """
 
@@ -77,7 +77,7 @@ class InFlightBatches:
         return bool(self._flights)
 
     def add(self, flight: InFlight) -> None:
-        """Add a batch behind all others."""
+        """Add a batch after all others."""
         for barrier in flight.barriers.values():
             barrier.when_acknowledged(self._changed.set)
         self._flights.append(flight)

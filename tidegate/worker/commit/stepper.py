@@ -106,7 +106,7 @@ class Stepper:
         """Abandon the last step's result: it is never made durable, and the next owner repeats its batch.
 
         No step may follow. The processor's state has the batch already, so a later result would store a
-        position behind it.
+        position after it.
         """
         self.abandoned = True
 

@@ -17,7 +17,7 @@ Purpose: TypeAlias = tuple[FeedId, int, str]
 
 
 class BackgroundCalls:
-    """The calls of one jobs agent that are under way. ``look_at`` is called with the feed behind each."""
+    """The calls of one jobs agent that are under way. ``look_at`` is called with the feed after each."""
 
     def __init__(self, look_at: Callable[[FeedId], None]) -> None:
         self._look_at = look_at

@@ -64,7 +64,7 @@ class FetchedRecords:
 
 
 class ReadablePartition(fetcher.PartitionRecords):
-    """The records of one partition in a fetch. It goes on behind a header's name that is no text."""
+    """The records of one partition in a fetch. It goes on after a header's name that is no text."""
 
     def __init__(self, tp: Any, records: Any, aborted: Any, *more: Any) -> None:
         self._raw, self._aborted = records.raw, list(aborted or ())

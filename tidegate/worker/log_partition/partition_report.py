@@ -27,7 +27,7 @@ from tidegate.worker.output.outlet import OutletReport, OutletState
 def running_report(
     commit_loop: CommitLoop, next_offset: int, log_end: int | None, restore_ms: int | None
 ) -> PartitionReport:
-    """Report on a partition that is restored. ``next_offset`` is the log position behind its last step."""
+    """Report on a partition that is restored. ``next_offset`` is the log position after its last step."""
     running = commit_loop.running_step
     report = PartitionReport(
         commit_loop.status.partition,

@@ -68,7 +68,7 @@ REREADS: Final = Counter(
 )
 
 _PARTITION_GAUGES: Final = {
-    "lag_records": "Offsets from behind the last step to the end of the log; absent before that is known",
+    "lag_records": "Offsets after the last step, up to the end of the log; absent before that is known",
     "open_transactions": "Transactions with open intents",
     "tracked_intents": "Open intents of those transactions",
     "ranges": "Ranges, ended ones included",

@@ -117,7 +117,7 @@ class PartitionReport:
     """A log partition of this worker.
 
     * ``state`` is restoring, running, held, or waiting (for a schema registry).
-    * ``next_offset`` is the log position behind its last step. ``lag_records`` is how many offsets lie from
+    * ``next_offset`` is the log position after its last step. ``lag_records`` is how many offsets lie from
       there to the end of the log. That end is a few seconds old at most; ``None`` before it is known.
     * ``tracked_intents`` is how many open intents the ``open_transactions`` have. Of these transactions
       ``spilled_transactions`` are on disk. ``spill_bytes`` were written for them, before compression.

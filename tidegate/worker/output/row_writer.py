@@ -18,7 +18,7 @@ class RowWriter(Protocol):
     """Gives the rows of one feed to its sink, in order.
 
     It never drops a row by itself. Rows of a key reach the sink in the order in which they were sent. A row
-    may reach it more than once, but no older row comes behind a newer one of the same writer.
+    may reach it more than once, but no older row comes after a newer one of the same writer.
     """
 
     @property

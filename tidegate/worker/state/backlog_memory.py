@@ -73,7 +73,7 @@ class PartitionBacklogs:
 class SpillingQueue:
     """A queue of entries, first in, first out.
 
-    The oldest entries are in memory. Once memory is full, the entries behind them are in a file. Until it is
+    The oldest entries are in memory. Once memory is full, the entries after them are in a file. Until it is
     closed it is among ``queues``.
     """
 

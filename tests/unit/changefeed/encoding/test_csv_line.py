@@ -87,7 +87,7 @@ def test_a_field_that_pythons_reader_refuses_is_read(text: str) -> None:
     [
         ('1,"a', "a quote is not closed"),
         ('"a""', "a quote is not closed"),
-        ('"a"b,1', "a comma is expected behind the closing quote of a field, not 'b'"),
+        ('"a"b,1', "a comma is expected after the closing quote of a field, not 'b'"),
         ("a\nb,1", "a line ends outside of quotes"),
     ],
 )

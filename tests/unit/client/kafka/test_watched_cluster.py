@@ -66,7 +66,7 @@ def _marker(seconds: int) -> bytes:
 
 
 class FakeCluster:
-    """A cluster by its ``id``, with a marker at each of these seconds in a partition, and a row behind it."""
+    """A cluster by its ``id``, with a marker at each of these seconds in a partition, and a row after it."""
 
     def __init__(self, id_: str, *seconds: Sequence[int]) -> None:
         self.id = id_

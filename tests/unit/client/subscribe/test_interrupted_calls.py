@@ -36,13 +36,13 @@ from tidegate.hlc import Timestamp
 pytestmark = pytest.mark.broker
 
 _Subscription: TypeAlias = LiveSubscription | LiveJointSubscription
-#: Opens a subscription behind a token.
+#: Opens a subscription after a token.
 _Open: TypeAlias = Callable[[str], _Subscription]
 _LAST: Final = 40
 
 
 def written(feed: HandFeed) -> HandFeed:
-    """Write a row at each time, and a marker behind each second one."""
+    """Write a row at each time, and a marker after each second one."""
     for wall in range(5, _LAST, 2):
         for at in (wall, wall + 1):
             before = account(at % 3, at - 3) if at > 7 else None
@@ -67,7 +67,7 @@ class InterruptedReading:
     """Reads a subscription to its end, though it is interrupted at random moments again and again.
 
     Attributes:
-        rows: all rows that came, behind each interrupt from the last token on.
+        rows: all rows that came, after each interrupt from the last token on.
         lost: how many calls were interrupted amid their work; each later call has to say so.
         waited: how many were interrupted while they waited, and could be made again.
     """
@@ -85,7 +85,7 @@ class InterruptedReading:
             pass
 
     def _read_on(self) -> bool:
-        """Go on behind the last token; returns whether the end was reached."""
+        """Go on after the last token; returns whether the end was reached."""
         with self._open_at(self._token) as subscription:
             while not subscription.ended:
                 try:

@@ -210,7 +210,7 @@ def test_rows_by_key_of_all_tables_go_back_to_the_joint_token(
     statements = {"a/b": "SUBSCRIBE accounts", "moves": "SUBSCRIBE transfers"}
 
     def commit(wall: int, balance: int, amount: int) -> None:
-        """Write a row of each table at one time, and markers behind it."""
+        """Write a row of each table at one time, and markers after it."""
         after = f'{{"id": 1, "balance": {balance}, "note": ""}}'
         accounts.put(0, b"[1]", f'{{"after": {after}, "updated": "{wall}.0000000000"}}'.encode(), wall)
         after = f'{{"id": 1, "amount": {amount}}}'

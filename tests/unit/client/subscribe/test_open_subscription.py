@@ -113,7 +113,7 @@ def test_a_callback_that_raises_stores_no_token_and_settles_nothing() -> None:
         subscription.deliver(lambda _: None, fail, Stored(events))
     assert (events, subscription.settled) == (["token 0"], [0])
     with pytest.raises(KeyError):
-        subscription.next(0)  # which would be behind the batch that was not delivered
+        subscription.next(0)  # which would be after the batch that was not delivered
 
 
 def test_a_callback_that_is_interrupted_ends_the_subscription() -> None:

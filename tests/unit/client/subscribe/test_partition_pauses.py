@@ -13,7 +13,7 @@ FIRST, SECOND = FeedPartition("t", 0), FeedPartition("t", 1)
 
 
 def filled(rows: int) -> RowGate:
-    """A gate with so many rows in the first partition, and a marker behind them."""
+    """A gate with so many rows in the first partition, and a marker after them."""
     gate = RowGate({"t": JsonDecoder(Envelope.WRAPPED)}, (FIRST, SECOND))
     for number in range(rows):
         value = f'{{"after": null, "updated": "{number + 1}.0000000000"}}'.encode()

@@ -104,7 +104,7 @@ def test_a_bound_within_what_is_lost_cannot_be_reached(feed: HandFeed) -> None:
 
 
 def until_lost(subscription: LiveSubscription) -> None:
-    """Read until it goes on behind lost history."""
+    """Read until it goes on after lost history."""
     while subscription.figures().losses == 0:
         assert subscription.next(0.1) is None
 

@@ -103,7 +103,7 @@ def test_a_hand_off_that_comes_before_the_snapshot_is_read_again_is_kept_for_it(
 
 
 def test_a_hand_off_between_a_merge_and_its_snapshot_is_kept_for_it() -> None:
-    """After a restart the range stands behind its trigger, and has no backlog until it reads the snapshot."""
+    """After a restart the range stands after its trigger, and has no backlog until it reads the snapshot."""
     log = HandLog(2)
     log.describe(PLAIN)
     low, high = PLAIN.split(100)

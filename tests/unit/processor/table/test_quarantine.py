@@ -298,7 +298,7 @@ def test_a_scan_that_shows_what_is_far_ahead_is_refused() -> None:
 def test_what_nobody_can_read_behind_a_range_that_waits_is_its_hole_after_a_restart_too(
     key: bytes | None, restarted: bool
 ) -> None:
-    """The record may have been a descriptor, so the rows behind it must not come out by an older one."""
+    """The record may have been a descriptor, so the rows after it must not come out by an older one."""
     log = HandLog(1)
     log.describe(PLAIN)
     opened = log.open_range(1, PLAIN.span)

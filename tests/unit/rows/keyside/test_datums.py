@@ -156,7 +156,7 @@ def test_a_datum_beyond_the_encoding_is_refused(kind: Kind, datum: Any) -> None:
         (Kind.BIT, "3a8800c9"),  # 65 bits in a word
         (Kind.BIT, "3a880088"),  # a word of no bits
         (Kind.BIT, "3a0089"),  # a bit of no word
-        (Kind.BIT, "3a890089"),  # a bit set behind the last
+        (Kind.BIT, "3a890089"),  # a bit set after the last
         (Kind.INTERVAL, "15888888"),  # more than 292 years
     ],
 )

@@ -67,7 +67,7 @@ def test_every_cut_of_a_document_is_refused(value: JsonValue) -> None:
         ("2000000100000000", "does not begin a JSON document"),
         ("9fffffff", "announces 536870911 entries"),
         ("800000019000000261", "leaves its bounds"),
-        ("80000002" + "90000002" + "90000001" + "6162", "leaves its bounds"),  # an offset behind the last
+        ("80000002" + "90000002" + "90000001" + "6162", "leaves its bounds"),  # an offset after the last
         ("800000018000000061", "1 bytes follow a JSON container"),
         ("8000000180000001" + "61", "bytes where it has none"),
         ("80000001e0000000", "unknown type"),

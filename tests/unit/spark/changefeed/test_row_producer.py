@@ -214,7 +214,7 @@ def test_a_row_that_is_not_delivered_is_not_acknowledged_though_the_client_raise
     producer = _over(client, monkeypatch, rows)
     with pytest.raises(BrokerUnavailable, match=r"a-sink:9092 .*rows partition 3 was not delivered: .*again"):
         producer.acknowledge()
-    assert not len(client), "rows behind it may still be sent, and are written again by another one"
+    assert not len(client), "rows after it may still be sent, and are written again by another one"
 
 
 def test_a_row_that_is_refused_behind_one_that_is_not_delivered_fails_its_feed(

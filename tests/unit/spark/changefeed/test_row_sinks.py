@@ -262,7 +262,7 @@ def test_after_a_while_it_is_tried_again(producers: Producers) -> None:
 
 
 def test_what_a_task_that_failed_has_given_to_any_cluster_is_thrown_away(producers: Producers) -> None:
-    """Its producers would go on with old rows behind those that the next attempt writes."""
+    """Its producers would go on with old rows after those that the next attempt writes."""
     sinks = _sinks()
     sinks.send(_AT_HOME, _HOME, _ROWS)
     sinks.send(_ONE, _AWAY, _ROWS)

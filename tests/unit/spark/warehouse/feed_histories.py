@@ -1,7 +1,7 @@
 """Histories that a feed may write to its output topics, drawn by Hypothesis, and the tables that should come
 of them.
 
-Rows of a key come in the order of their timestamps; a marker comes behind every row at or below it; any
+Rows of a key come in the order of their timestamps; a marker comes after every row at or below it; any
 stretch of a partition's rows may come again, as after a crash of the feed's engine.
 """
 

@@ -156,7 +156,7 @@ def test_a_scan_that_has_succeeded_is_loaded_from_a_topic_that_a_later_feed_has(
 
 
 def scanned_once(*others: Version | Timestamp) -> HistorySource:
-    """A scan of ``pets`` that has succeeded, with these records behind it, and ``accounts`` to second 2."""
+    """A scan of ``pets`` that has succeeded, with these records after it, and ``accounts`` to second 2."""
     pet = Version("pets", 1, START, "scan")
     source = all_of(
         history_of({PETS: [pet, *others], A0: [seconds(1), seconds(2)], A1: [seconds(1), seconds(2)]})

@@ -20,7 +20,7 @@ _AVRO = FeedOptions(updated=True, format=Format.AVRO, confluent_schema_registry=
 
 
 def _changed(options: FeedOptions) -> Topic:
-    """A row of a table, the same row behind a change of its key's type, and its end."""
+    """A row of a table, the same row after a change of its key's type, and its end."""
     topic = Topic(_NARROW, options)
     topic.commit(10, row(_NARROW, id=1, v=7))
     topic.mark(15)

@@ -236,7 +236,7 @@ def test_values_that_are_equal_have_one_text(value: Any, reduced: str) -> None:
 
 
 def test_tokens_of_before_are_those_of_another_subscription() -> None:
-    """They stand behind snapshots that had deleted rows. Tokens of all other tables stay as they are."""
+    """They stand after snapshots that had deleted rows. Tokens of all other tables stay as they are."""
     plan = Topic().plan()
     before = replace(plan, relation=replace(plan.relation, composite=frozenset()))
     assert fingerprint(plan, "feed") != fingerprint(before, "feed")

@@ -65,7 +65,7 @@ LATER: Final = {
 
 
 def plan_with(known: list[TableDescriptor], options: FeedOptions, statement: str = "prices") -> SubscribePlan:
-    """A plan by the versions that are known, of a feed that began behind the first one."""
+    """A plan by the versions that are known, of a feed that began after the first one."""
     relation = relation_of(TableName("prices"), known, options)
     return plan_subscribe(parse_subscribe(f"SUBSCRIBE {statement}"), Relations([relation]), 0)
 

@@ -32,7 +32,7 @@ def fetched(start: int, count: int) -> FetchedBatch:
 
 
 def waiting(sizes: Sequence[int], limit: int) -> BatchQueue:
-    """A queue with batches of these sizes, one behind the other from offset 0 on."""
+    """A queue with batches of these sizes, one after the other from offset 0 on."""
     queue = BatchQueue(Valve(), batch_records=limit, queued_batches=100)
     end = 0
     for size in sizes:

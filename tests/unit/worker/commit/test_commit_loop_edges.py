@@ -250,7 +250,7 @@ def test_what_a_step_has_not_taken_of_a_batch_is_the_next_ones() -> None:
         bench.sink.acknowledge(12)
         await bench.until(lambda: 16 in bench.ends)
         assert bench.processor.stepped == [0, 1, 5, 6, 9, 10, 11, 12]
-        assert bench.ends[1:] == [5, 9, 10, 12, 16], "the position behind each step is the next record's"
+        assert bench.ends[1:] == [5, 9, 10, 12, 16], "the position after each step is the next record's"
 
     run(test)
 

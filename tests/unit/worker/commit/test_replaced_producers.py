@@ -128,7 +128,7 @@ async def _until_quiet(owner: Owner, cluster: _Cluster) -> None:
 
 
 def test_what_is_acknowledged_behind_a_batch_that_is_not_is_written_again_with_it(tmp_path: Path) -> None:
-    """Else ``a=1`` of the batch would come behind ``a=2``, and stay the last record of its key."""
+    """Else ``a=1`` of the batch would come after ``a=2``, and stay the last record of its key."""
 
     async def scenario() -> None:
         cluster = _Cluster()

@@ -53,7 +53,7 @@ _PIECES: Final = {MVCC_TIMESTAMP: Stamp.MVCC, TS_HLC: Stamp.DECIMAL, TS_NS: Stam
 
 
 def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeField]:
-    """Return the fields behind ``before`` and ``after``, in CockroachDB's order."""
+    """Return the fields after ``before`` and ``after``, in CockroachDB's order."""
 
     schema = nullable_field(OP, ["string"])
     letters = {

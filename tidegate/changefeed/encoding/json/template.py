@@ -73,7 +73,7 @@ def _literal(text: str) -> str:
 
 
 def literals(member: Member) -> list[str]:
-    """Return the text around a member's slots: one piece before each slot, and one behind the last."""
+    """Return the text around a member's slots: one piece before each slot, and one after the last."""
     filled = member.template % (("\0",) * len(member.slots))
     return filled.split("\0")  # JSON text has no such character: it is always escaped
 

@@ -62,7 +62,7 @@ def wall_clock_ms() -> int:
 
 
 def next_epoch(before: int, now_ms: int) -> int:
-    """Return the epoch behind one: the present, if that is higher.
+    """Return the epoch after one: the present, if that is higher.
 
     A checkpoint that was deleted and made anew so has no epoch that a process still holds.
     """

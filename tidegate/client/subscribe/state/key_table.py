@@ -167,7 +167,7 @@ class KeyTable:
         self._undo.settle(frontier)
 
     def go_back_to(self, frontier: Frontier) -> None:
-        """Undo the openings behind ``frontier``, which is that of a stored token.
+        """Undo the openings after ``frontier``, which is that of a stored token.
 
         Changes that ``close_at`` has not written are dropped. Raises ``HistoryLost`` where the way back is
         not known any more, or the table is behind.

@@ -56,7 +56,7 @@ class KeyTableOptions:
         options.set_max_log_file_size(self.info_log_bytes)
         compression = DBCompressionType.lz4() if self.compressed else DBCompressionType.none()
         options.set_compression_type(compression)
-        # What a power failure cut off a log is left out, and nothing behind it is taken.
+        # What a power failure cut off a log is left out, and nothing after it is taken.
         options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
         blocks = BlockBasedOptions()
         blocks.set_block_cache(Cache(self.block_cache_bytes))

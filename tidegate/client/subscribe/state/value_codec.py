@@ -4,7 +4,7 @@ A row is its number of values, then the values. A value is a tag of one byte, th
 and counts are LEB128. What is read has the type and the form of what was written: ``True`` is not 1, ``1.10``
 keeps its zero, ``-0.0`` its sign.
 
-| tag | value | bytes behind the tag |
+| tag | value | bytes after the tag |
 |---|---|---|
 | ``N``, ``T``, ``F`` | NULL, true, false | none |
 | ``i`` | int of any size | size, two's complement, most significant byte first |

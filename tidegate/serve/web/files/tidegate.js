@@ -101,7 +101,7 @@ async function readOnce(statement, options, table, signal, live) {
   let opened = false;
   for await (const message of lines(answer.body)) {
     if (message.end) return { end: true };
-    // A client that was too slow goes on behind the last batch, if it can.
+    // A client that was too slow goes on after the last batch, if it can.
     if (message.error) return { error: message.error, retry: Boolean(message.error.token && table.token) };
     if (message.columns) {
       begin(table, message);

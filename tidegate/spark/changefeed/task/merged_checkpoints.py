@@ -6,7 +6,7 @@ is its generation and span: the first time, because ``RangeClaims`` counts from 
 last time.
 
 For example, with a claim of range 7 that moves in steps 1 to 9, the checkpoints of steps 1 and 9 tell it.
-The order of what is told of one range stays. What is told of it last may come behind what other ranges claim
+The order of what is told of one range stays. What is told of it last may come after what other ranges claim
 later. So the driver gives all checkpoints of a round to ``RangeClaims`` at once, before any of them moves a
 frontier: the last word of a range may show that it has keys of another.
 """

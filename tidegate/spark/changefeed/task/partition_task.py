@@ -8,7 +8,7 @@
     T5  store the changes of the state, under a name of the round and this attempt
     T6  answer: checkpoints, claims and hand-offs, acknowledgements, requests, incidents
 
-`tidegate.spark.changefeed.partition_round` runs the partitions of a task, one behind the other.
+`tidegate.spark.changefeed.partition_round` runs the partitions of a task, one after the other.
 """
 
 from __future__ import annotations

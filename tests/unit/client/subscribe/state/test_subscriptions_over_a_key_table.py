@@ -124,7 +124,7 @@ STATEMENTS = ("SUBSCRIBE accounts", "SUBSCRIBE (SELECT id, note FROM accounts)")
 
 
 def read_rows(subscription: Subscription, *marks: int) -> list[SubscriptionBatch]:
-    """The batches of ``ROWS`` and markers behind them, after each of which the gate is opened."""
+    """The batches of ``ROWS`` and markers after them, after each of which the gate is opened."""
     gate = RowGate(DECODERS, [PLACE])
     for offset, commit in enumerate(ROWS):
         gate.add_record(PLACE, FeedRecord(offset, *record_bytes(commit)))
