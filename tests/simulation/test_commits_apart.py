@@ -13,7 +13,7 @@ from tests.simulation.feed_judge import BrokenPromise
 from tidegate.hlc import NANOS_PER_SECOND
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.catchup import gap_scans as catch_ups
-from tidegate.processor.feeds import partition_feed, waiting
+from tidegate.processor.feeds import partition_feed, range_waits
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.moving import parking
 from tidegate.processor.moving.parking import Parking
@@ -114,13 +114,13 @@ def _who_was_let_go_on_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> No
 
 def _parents_speak_of_keys_that_they_had_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timestamp up to which a parent in a hole is complete counts for all keys of the child."""
-    original = waiting.complete_before
+    original = range_waits.complete_before
 
     def complete_before(state: RangeState, head: Snapshot) -> list[ScanPart] | None:
         parts = original(state, head)
         return None if parts is None else [ScanPart(head.span, part.after) for part in parts]
 
-    monkeypatch.setattr(waiting, "complete_before", complete_before)
+    monkeypatch.setattr(range_waits, "complete_before", complete_before)
 
 
 @pytest.mark.parametrize(
