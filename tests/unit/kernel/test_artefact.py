@@ -74,6 +74,7 @@ def _has_pinned_compiler() -> bool:
     return pinned in listed.stdout and "wasm32-unknown-unknown" in targets.stdout
 
 
+@pytest.mark.always
 @pytest.mark.long
 @pytest.mark.skipif(
     not _has_pinned_compiler(), reason="the compiler that the kernel is pinned to is not installed"
