@@ -59,8 +59,8 @@ demo-connect: setup ## flights into PostgreSQL by Kafka Connect, compared and au
 demo-chaos: $(DEMO_SETUP) ## splits, merges, killed workers, a broker that restarts, audited
 	$(BIN)/python -m examples.demo.chaos $(DEMO)
 
-demo-spark: setup ## flights through Spark into Delta tables, compared, audited and plotted
-	$(BIN)/python -m examples.demo.spark $(DEMO)
+demo-spark: setup ## flights through Spark into Delta tables, compared, audited and plotted (CLUSTER=1: on a standalone cluster)
+	$(BIN)/python -m examples.demo.spark $(if $(CLUSTER),--cluster) $(DEMO)
 
 # Of the tests that take long each run takes others: the seed is in its first lines (SAMPLE="1796000000").
 test: setup ## the test suite, real-broker tests included; some of the long tests, others each time (SAMPLE=all for all of them)

@@ -19,6 +19,7 @@ from examples.demo.board import Board, in_background
 from examples.demo.children import Child
 from examples.demo.screen import Screen, lag_text
 from sim.log.history import History
+from stack.ports import LOOPBACK
 from tidegate.access.destinations_file import destinations_of_environment
 from tidegate.changefeed.definition.feed import Engine, FeedId, FeedState
 from tidegate.changefeed.lifecycle.jobs import FeedView
@@ -35,13 +36,15 @@ from tidegate.processor.push_policy import PushPolicy
 
 RUNS: Final = Path("run/demo")
 _START_TIMEOUT_S: Final = 120.0
-_FEED_TIMEOUT_S: Final = 120.0
+_FEED_TIMEOUT_S: Final = 240.0  # executors of a cluster start before the first batch
 _CATCH_UP_TIMEOUT_S: Final = 120.0
 _PUSH_AGE_MS: Final = 1_000  # ten times as eager as usual, so that a short demo shows pushes at work
 _SESSION_TIMEOUT_MS: Final = 6_000  # others take over what a killed worker had after so long
 _LOOK_EVERY_S: Final = 0.25
 _MS_PER_SECOND: Final = 1_000
-_SPARK: Final = ("--master", "local[2]", "--output-partitions", "4")
+#: Spark on this machine alone.
+LOCAL: Final = "local[2]"
+_EXECUTOR: Final = ("--conf", "spark.executor.memory=512m")  # executors of a cluster share one machine
 
 
 def run_to_exit(work: Callable[[str, Path], int], runs: Path = RUNS) -> NoReturn:
@@ -85,6 +88,8 @@ class Demo:
     workers: Sequence[str] = ("worker",)
     store: Mapping[str, int] = field(default_factory=dict)
     engine: Engine = Engine.WORKERS
+    #: Where Spark runs: the argument of ``--master``.
+    master: str = LOCAL
 
     def data(self, worker: str) -> Path:
         """Return the directory in which a worker keeps its copy of the state."""
@@ -94,7 +99,14 @@ class Demo:
         """Return the module that runs the feeds, with its arguments."""
         if self.engine is Engine.WORKERS:
             return ["faust", "-A", "app.main", "worker"]
-        return ["tidegate.cli", "spark", "changefeed", *_SPARK, "--checkpoint", str(self.data(worker))]
+        checkpoint = self.data(worker).absolute()  # executors have working directories of their own
+        arguments = ["--output-partitions", "4", "--checkpoint", str(checkpoint)]
+        return ["tidegate.cli", "spark", "changefeed", *self.on_spark, *arguments]
+
+    @property
+    def on_spark(self) -> Sequence[str]:
+        """The options that say where a job of Spark runs."""
+        return ("--master", self.master, *(() if self.master == LOCAL else _EXECUTOR))
 
     def environment(self, worker: str) -> dict[str, str]:
         """Return the environment that a worker is given."""
@@ -106,6 +118,7 @@ class Demo:
             "TIDEGATE_SESSION_TIMEOUT_MS": str(_SESSION_TIMEOUT_MS),
             "TIDEGATE_PUSH_AGE_MS": str(_PUSH_AGE_MS),
             "TIDEGATE_PUSH_REPEAT_MS": str(_PUSH_AGE_MS),
+            **({} if self.master == LOCAL else {"SPARK_LOCAL_IP": LOOPBACK}),
         }
 
     @property
