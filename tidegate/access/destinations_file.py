@@ -62,7 +62,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise SettingsError(f"{_VARIABLE}: {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the last for arrays in arrays in arrays
         raise SettingsError(f"{_VARIABLE}: {path} is not TOML in UTF-8: {error}") from None
 
 

@@ -100,7 +100,7 @@ class SecretStore:
         try:
             entry: Any = tomllib.loads(text).get(name)
             return None if entry is None else _entry(entry["value"], ",".join(entry.get("for", ())))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise SecretMissing(
                 f"{self.file} cannot be read as secrets: write a table [{name}] with value = '...' and "
                 "for = ['host:port']."

@@ -61,6 +61,7 @@ def test_servers_of_the_own_cluster_need_no_entry() -> None:
     ("text", "said"),
     [
         ("[clusters.there", "is not TOML"),
+        pytest.param("clusters = " + 9_999 * "[", "is not TOML", id="deep"),
         ("[cluster.there]", "cluster: there is no such table"),
         ("clusters = 3", "clusters: Input should be a valid dictionary"),
         ("[clusters.there]", "clusters.there.servers: is missing"),

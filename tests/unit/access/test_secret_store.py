@@ -101,7 +101,9 @@ def test_a_new_one_is_taken_at_once(tmp_path: Path) -> None:
     assert store.get("shop", PLACE) == "changed"
 
 
-@pytest.mark.parametrize("text", ["[shop\n", "shop = 3\n", "[shop]\nfor = []\n"])
+@pytest.mark.parametrize(
+    "text", ["[shop\n", "shop = 3\n", "[shop]\nfor = []\n", pytest.param("shop = " + 9_999 * "[", id="deep")]
+)
 def test_a_file_that_is_none_is_a_sentence_without_its_text(text: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(text)
     with pytest.raises(SecretMissing, match=r"write a table \[shop\]"):
