@@ -273,7 +273,7 @@ _MEASUREMENTS: Final[dict[str, Callable[[Bench], None]]] = {
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="A tenth of the size: minutes instead of half an hour.")
+@click.option("--quick", is_flag=True, help="Smaller measurements, in a third of the time.")
 @click.option("--only", type=click.Choice(list(_MEASUREMENTS)), multiple=True, help="Only these; repeatable.")
 @click.option("--seed", default=1, show_default=True, help="Of the logs that are measured.")
 @click.option(

@@ -59,7 +59,7 @@ class _Findings:
     type=click.IntRange(min=1),
     default=CheckLimits().keys,
     show_default=True,
-    help="For how many keys the check remembers the newest version, about 400 bytes each.",
+    help="For how many keys the check remembers the newest version, about 430 bytes each.",
 )
 @click.option(
     "--limit",

@@ -80,8 +80,8 @@ def step(
 ) -> None:
     """Take records of the log once more, in Python and by the kernel, and compare the results.
 
-    For example `--partition 3 --from-offset 81200`, where a worker has said that its kernel broke. Nothing is
-    written to Kafka. The exit status is 1 if anything differs, or if the kernel broke.
+    For example `--partition 3 --from-offset 81200`, the place that a worker has named for a broken step.
+    Nothing is written to Kafka. The exit status is 1 if anything differs, or if the kernel broke.
     """
     if replay is not None:
         if partition is not None or first is not None or stored or save is not None:

@@ -242,9 +242,7 @@ _ALL: Final = (
     ),
     _refused("schema_change_events", _SCHEMA_CHANGES, choices=("default", "column_changes")),
     _refused("schema_change_policy", _SCHEMA_CHANGES, choices=("backfill", "nobackfill", "stop", "ignore")),
-    _refused(
-        "split_column_families", "rows are whole, whatever families their columns are in", Takes.NOTHING
-    ),
+    _refused("split_column_families", "tables with several column families are refused", Takes.NOTHING),
     _flag("topic_in_value", User.RECORDS),
     _text("topic_prefix", User.RECORDS, User.NAMES),
     _flag("unordered"),
