@@ -164,8 +164,7 @@ class MissingVersions:
         return [Gap(part, complete_to) for span in spans for part in watched_parts(span, feed.spans)]
 
     def look_at_feeds(self) -> None:
-        """Take in that the active feeds are not the same as before. Feeds that are not active lose their
-        gaps."""
+        """Take in a change of the active feeds. Feeds that are not active lose their gaps."""
         self._table.serves = ServedFeeds(self._feeds.active)
         active = {feed.id for feed in self._feeds.active}
         self._gaps.forget_but(active)

@@ -35,7 +35,7 @@ class LanePlan(NamedTuple):
 
 
 class VersionPlan(NamedTuple):
-    """A version of a table, and how the rows are written that it governs: those from ``since`` on.
+    """A version of a table, and how the rows that it governs are written: the rows from ``since`` on.
 
     ``lanes`` is ``None`` where Python writes them.
     """
@@ -54,7 +54,7 @@ class TablePlan(NamedTuple):
 
 
 class FeedRecords(NamedTuple):
-    """A feed's records of a batch, in log order. ``numbers`` has the version of each by its place.
+    """A feed's records of a batch, in log order. ``numbers`` has the places of their versions.
 
     They are ``unframed`` if the feed's format has schemas, else ``records``.
     """
