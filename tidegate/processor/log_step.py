@@ -60,10 +60,10 @@ class LogStep:
 
     @contextmanager
     def chunk_in_parts(self, room: int, *, is_amid: bool) -> Iterator[None]:
-        """Let the steps in this context take only so many rows of a scan's chunk as make ``room`` bytes.
+        """Take, within this context, only so many rows of a scan's chunk as make about ``room`` bytes.
 
-        Use it for a portion of one record. If a chunk has rows left, it is given again: then ``is_amid`` is
-        true. No other record may be taken twice.
+        Use it for a portion of one record. If a chunk has rows left, it is given again: then the step
+        ``is_amid`` the chunk. No other record may be taken twice.
         """
         entries = self._entries
         entries.has_more, entries.is_amid_chunk = False, is_amid
