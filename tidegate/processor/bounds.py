@@ -2,7 +2,7 @@
 
 Each row of state, and each message on a topic of the application, has to fit into one Kafka record. A
 partition with a row that does not fit could never commit again. So each kind of record has a bound. What is
-larger is stored in pieces, told with less detail, or refused with its name.
+larger is stored in pieces, told with less detail, or refused with a sentence that names it.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class LogClock:
         self._count()
 
     def _count(self) -> None:
-        """Let as much time elapse as log time has moved on since it was counted last (L4)."""
+        """Let as much time elapse as log time has moved on since the last count, ``STEP_MS`` at most (L4)."""
         moved_ms = self.time_ms - self._counted_ms
         if not self._counted_ms:
             self._counted_ms = self.time_ms

@@ -284,7 +284,7 @@ def _entry_of(version: Version) -> tuple[RangeId, RaftIndex]:
 
 
 def _only_closes(state: RangeState, moved: MovedRange) -> bool:
-    """Whether nothing but the closed and the resolved timestamp of a range has changed."""
+    """Whether only the closed and the resolved timestamp of a range have changed."""
     _, applied, _, _, high, pends_anew, _, regressions, _ = moved
     return (
         applied == state.applied

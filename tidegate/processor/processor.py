@@ -371,8 +371,8 @@ class PartitionProcessor:
         """Fail a feed, because a row of it is refused for good (docs/protocols/refused-rows.md, step R2).
 
         ``uncommitted`` means the same as for ``detach``, and has the batch of that row. No checkpoint in it
-        names the feed afterwards. That batch has to become durable together with this step. If the feed has
-        failed or was removed before, only these results are changed.
+        names the feed afterwards. These results have to become durable together with this step. If the feed
+        has failed or was removed before, only these results are changed.
         """
         if self._feeds.is_active(feed_id):
             self._feeds.fail(feed_id, refusal)

@@ -130,8 +130,7 @@ class Journal:
 
 
 class Certainty:
-    """The bound up to which a feed's rows are certainly acknowledged: before the steps that are not
-    committed.
+    """The bound up to which a feed's rows are certainly acknowledged: the end of all committed steps.
 
     The ``journal`` tells what ``states`` were then. If the feed was activated in one of these steps, and
     wants versions from before that, none of its rows is certain.

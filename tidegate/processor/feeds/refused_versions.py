@@ -66,8 +66,7 @@ class RefusedVersions:
         return table_id in self._tables
 
     def has(self, table_id: int, version: int, modified: Timestamp = MAX) -> bool:
-        """Return whether a version was refused, with a time from which it is valid of ``modified`` or
-        earlier."""
+        """Return whether ``version`` was refused, and is valid from ``modified`` on or earlier."""
         refusal = self._of(table_id, version)
         return refusal is not None and refusal.since <= modified
 

@@ -1,7 +1,7 @@
 """The border between a processor and a kernel: native code that makes records of committed versions.
 
 A kernel gets a plan of the rows that are wanted (``plan``), and then takes versions batch by batch. It keeps
-nothing of a batch. What it does not know it refuses without a trace, and Python takes those versions.
+nothing of a batch. It refuses versions that it does not know, without a trace, and Python takes those.
 Python's own stage (``version_rows.py``, ``emitter.py``) is the reference: every record of a kernel equals the
 one that Python would have made. docs/kernel.md has the whole picture; ``tidegate/kernel`` has the one kernel
 there is.

@@ -139,10 +139,10 @@ class RangeEntries:
             self._put_off(state, backlog, entry, record)
 
     def _closes(self, beat: Heartbeat) -> bool:
-        """Take a heartbeat if its range is at rest and it closes the range, as most do. Returns whether it
-        did.
+        """Take a heartbeat of a range at rest, if it can be applied directly. Returns whether it was taken.
 
-        The result is the same as on the longer way, which has to look at all that the range may wait for.
+        Most heartbeats can. The result is the same as on the longer way, which has to look at all that the
+        range may wait for.
         """
         state = self._table.states.get(beat.range_id)
         if state is None or not self._table.rests(state):
