@@ -119,7 +119,7 @@ def ended(part: ClaimedPart, range_id: RangeId, taken_max: int) -> ClaimedPart:
 
 
 def settled_alone(part: ClaimedPart) -> ClaimedPart:
-    """Return a rough part that one range is left in: held if something says that it has to be, otherwise
+    """Return a rough part that one range is left in: held if a past claim or ``left`` says so, otherwise
     free."""
     (claim,) = part.claims
     limiting = limiting_of(part.taken, claim.generation)

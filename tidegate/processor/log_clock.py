@@ -31,8 +31,8 @@ HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
 #: If a record's time is not above log time, only one such record in ``_ONE_IN`` is heard. If it is far below,
 #: log time may be ahead, so more are heard: one in ``_ONE_IN_FAR_BELOW``. Ranges are written by turns, so
-#: each 32nd record might be of one range for ever. To avoid that, the next record is heard up to ``_SHIFTS -
-#: 1`` records earlier; the time of the record that was heard decides how many.
+#: each 32nd record might be of one range for ever. To avoid that, the next record is heard fewer than
+#: ``_SHIFTS`` records earlier; the time of the record that was heard decides how many.
 _ONE_IN: Final = 32
 _ONE_IN_FAR_BELOW: Final = 5
 _SHIFTS: Final = 3

@@ -148,8 +148,7 @@ class LogStep:
         return taken
 
     def look_at_feeds(self) -> None:
-        """Take in a change of the active feeds: nothing waits for feeds that are gone, and their gaps go,
-        too."""
+        """Take in a change of the active feeds: drop the waits for feeds that are gone, and their gaps."""
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
             self._parking.release_unneeded()
@@ -161,8 +160,7 @@ class LogStep:
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:
-        """Fail the feeds that can never be given all their rows. Rows of earlier records are emitted
-        before."""
+        """Emit the rows of earlier records, then fail the feeds that can never be given all their rows."""
         if not (self._parking.has_unreachable or self._mutations.has_news or self._catch_ups.has_overtaken):
             return
         for lost in self._parking.take_unreachable():

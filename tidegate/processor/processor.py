@@ -472,8 +472,7 @@ class PartitionProcessor:
         _withdraw(feed_id, result)
 
     def _complete(self, result: StepResult) -> None:
-        """Add to a changed result the rows of state, the answers and the incidents that its change has
-        made."""
+        """Add to a changed result the rows of state, the answers and the incidents of the change."""
         result.changes += self._state.freeze()
         result.acks += self._feeds.take_acks()
         result.incidents += self._feeds.take_incidents(self._state.position.offset)

@@ -507,8 +507,7 @@ class RangeClaims:
 
 
 def _dispersed(end: bytes, claims: tuple[SpanClaim, ...], crowd: Crowd) -> ClaimedPart:
-    """Return a part for keys of a crowd that only a few ranges claim now: these have them at the same
-    time."""
+    """Return a part for keys of a crowd that only a few ranges claim now: all of these have the keys."""
     lowest = min(claim.generation for claim in claims)
     taken = limiting_of(crowd.taken, lowest)
     contested = frozenset(claim.range_id for claim in claims)

@@ -130,10 +130,11 @@ class Journal:
 
 
 class Certainty:
-    """The bound up to which a feed's rows are certainly acknowledged: the end of all committed steps.
+    """The bound up to which a feed's rows are certainly acknowledged.
 
-    The ``journal`` tells what ``states`` were then. If the feed was activated in one of these steps, and
-    wants versions from before that, none of its rows is certain.
+    The bound lies before the steps that are not committed: the ``journal`` tells what ``states`` were then.
+    If the feed was activated in one of these steps, and wants versions from before that, none of its rows is
+    certain.
     """
 
     def __init__(self, feed: PartitionFeed, states: Mapping[RangeId, RangeState], journal: Journal) -> None:

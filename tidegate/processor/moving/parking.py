@@ -122,8 +122,8 @@ class Parking:
                 self._come_to_scan(state, backlog)
 
     def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
-        """Scan for versions that the parents did not hand off, or let the range go on. All parents have
-        answered."""
+        """Let a range go on whose parents have all answered, or scan for versions that they did not hand
+        off."""
         scan = self._waiting.scan_for(state, backlog.head, backlog.start)
         if scan is None:
             self._backlogs.clear(state.range_id)
@@ -217,8 +217,7 @@ class Parking:
         return [(states[range_id], backlog) for range_id, backlog in self._backlogs.items() if backlog.parked]
 
     def _leave_largest(self, offset: Offset) -> None:
-        """Stop the waits of ranges with the largest backlogs until all the others fit in the bound
-        together."""
+        """Stop the waits of ranges with the largest backlogs, until the others together fit the bound."""
         parked = list(self._parked())
         held = sum(backlog.held_bytes for _, backlog in parked)
         if held <= self._backlog_bytes:

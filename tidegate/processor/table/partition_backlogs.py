@@ -47,8 +47,7 @@ class Backlogs:
         return bool(self._ready)
 
     def next_ready(self) -> RangeId:
-        """Return the range whose turn it is to apply entries of its backlog. At least one backlog must be
-        ready."""
+        """Return the range whose turn it is to apply its backlog. At least one backlog must be ready."""
         range_id = next(iter(self._ready))
         self._ready[range_id] = self._ready.pop(range_id)
         return range_id

@@ -48,8 +48,8 @@ class Quarantines:
         """Quarantine a range if it cannot go on with the snapshot that begins with ``head``.
 
         Such a snapshot shows that entries before it are missing, begins within another one, or names too many
-        parents. For any other snapshot nothing is done. A snapshot that begins again after a crash of the
-        source is such another one.
+        parents. For any other snapshot nothing is done. That includes a snapshot that begins again after a
+        crash of the source.
         """
         try:
             require_replaceable(state, head)
