@@ -119,8 +119,7 @@ def ended(part: ClaimedPart, range_id: RangeId, taken_max: int) -> ClaimedPart:
 
 
 def settled_alone(part: ClaimedPart) -> ClaimedPart:
-    """Return a rough part that one range is left in: held if a past claim or ``left`` says so, otherwise
-    free."""
+    """Return a rough part with one range left: held if past claims or ``left`` say so, otherwise free."""
     (claim,) = part.claims
     limiting = limiting_of(part.taken, claim.generation)
     if not limiting and not part.left:

@@ -160,7 +160,7 @@ class LogStep:
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:
-        """Emit the rows of earlier records, then fail the feeds that can never be given all their rows."""
+        """Fail the feeds that can never be given all their rows, once rows of earlier records are emitted."""
         if not (self._parking.has_unreachable or self._mutations.has_news or self._catch_ups.has_overtaken):
             return
         for lost in self._parking.take_unreachable():

@@ -198,6 +198,6 @@ class Pusher:
         return flight.tries + 1 if flight is not None and flight.oldest == oldest else 1
 
     def _jitter_ms(self, range_id: RangeId) -> int:
-        """Return up to a sixteenth of the age, fixed for each range: so ranges push at different times."""
+        """Return up to a sixteenth of the age, fixed for each range, so that not all ranges push together."""
         step = (range_id * _GOLDEN_RATIO_64 >> 32) % _JITTER_STEPS
         return self._policy.age_ms * step // (_JITTER_STEPS * _JITTER_STEPS)

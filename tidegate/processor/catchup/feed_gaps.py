@@ -105,7 +105,7 @@ class FeedGaps:
             self._note(feed, state, gaps)
 
     def _note(self, feed: PartitionFeed, state: RangeState, gaps: Mapping[str, Gaps]) -> None:
-        """Index the range with the feed if ``gaps`` has gaps of the feed, otherwise without it."""
+        """Add the range to those of the feed if ``gaps`` has gaps of the feed; otherwise take it out."""
         if feed.id in gaps:
             if feed.id not in self._with_gaps:
                 self._with_gaps[feed.id] = FeedWithGaps(feed)

@@ -101,7 +101,7 @@ class KernelRows:
     def make_shared_records(
         self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], written: Sequence[WrittenRows]
     ) -> TakenVersions | None:
-        """Return the kernel's records of versions that go to some feeds only; ``None`` as `emit` does.
+        """Return the kernel's records of versions that go to some feeds only; ``None`` as for `emit`.
 
         Rows that are ``written`` already are taken as they are, if they are of the present plan.
         """

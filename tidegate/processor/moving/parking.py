@@ -122,8 +122,8 @@ class Parking:
                 self._come_to_scan(state, backlog)
 
     def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
-        """Let a range go on whose parents have all answered, or scan for versions that they did not hand
-        off."""
+        """Scan for versions that the parents did not hand off, or let the range go on, as all have
+        answered."""
         scan = self._waiting.scan_for(state, backlog.head, backlog.start)
         if scan is None:
             self._backlogs.clear(state.range_id)
