@@ -122,8 +122,7 @@ class Parking:
                 self._come_to_scan(state, backlog)
 
     def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
-        """Scan for versions that the parents did not hand off, or let the range go on, as all have
-        answered."""
+        """Scan for what the parents did not hand off, or let the range go on. All parents have answered."""
         scan = self._waiting.scan_for(state, backlog.head, backlog.start)
         if scan is None:
             self._backlogs.clear(state.range_id)
