@@ -57,8 +57,8 @@ class StateTable(enum.Enum):
     DESCRIPTORS = "descriptors"
     FEEDS = "feeds"
 
-    #: The members are what they are, and Python's own hash of an enumeration takes longer than what is done
-    #: with a row of state.
+    #: Each member is equal only to itself, so its identity is enough for a hash. Python's own hash of an
+    #: enumeration takes longer than all that is done with a row of state.
     __hash__ = object.__hash__
 
 
@@ -97,7 +97,8 @@ class SchemedTopic(NamedTuple):
 class UnframedRecord(NamedTuple):
     """An output record that lacks only the ids of its schemas, which the registry knows.
 
-    The ids are to stand before the bodies of key and value. The key with its id chooses the partition.
+    The ids are to stand before the bodies of key and value. The partition depends on the key together with
+    its id.
     """
 
     to: SchemedTopic
@@ -110,8 +111,8 @@ class UnframedRecord(NamedTuple):
 class RangeCheckpoint(NamedTuple):
     """The checkpoint of a range: its span is complete up to ``resolved``.
 
-    No row of the span at or below it follows that was not emitted before. ``span`` has no tenant prefix, like
-    the spans that feeds watch.
+    A later row of the span at or below ``resolved`` can only be a copy of one that was emitted before.
+    ``span`` has no tenant prefix, like the spans that feeds watch.
     """
 
     range_id: RangeId
@@ -182,7 +183,7 @@ class StepResult:
     taken: int = 0
 
     def records_of(self, feed_id: FeedId) -> list[OutputRecord]:
-        """Return the list of a feed's rows in ``outputs``, to add others behind them."""
+        """Return the list of a feed's rows in ``outputs``, so that others can be added after them."""
         records = self.outputs.get(feed_id, ())
         if not isinstance(records, list):
             records = self.outputs[feed_id] = [*records]

@@ -2,7 +2,7 @@
 
 Each row of state, and each message on a topic of the application, has to fit into one Kafka record. A
 partition with a row that does not fit could never commit again. So each kind of record has a bound. What is
-larger is stored in pieces, told with less detail, or refused with its name.
+larger is stored in pieces, told with less detail, or refused with a sentence that names it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 #: that the range waits for and keeps.
 PARENTS_MAX: Final = 64
 #: The most hand-offs that a range keeps before it takes its Snapshot: those that it waits for, and as many
-#: that came early. The range claims a hand-off again that was not kept.
+#: that came early. The range claims a hand-off again if it was not kept.
 HAND_OFFS_MAX: Final = 2 * PARENTS_MAX
 #: The most claims on one range that wait for answers, since each step looks at all of them. Any further claim
 #: is answered at once by *complete up to nothing*, so that its child scans.
 CLAIMS_MAX: Final = 1_024
-#: The most ranges with claims of which a partition has read nothing yet, since each step looks at all of
-#: them. A claim on any further one is answered so too.
+#: The most ranges that are claimed and of which the partition has read nothing yet, since each step looks at
+#: all of them. A claim on a further range gets the same answer.
 UNSEEN_PARENTS_MAX: Final = 4_096
-#: The most bytes of the log that a partition keeps for its parked ranges. Beyond it the range with most of
-#: them is quarantined: a scan brings what its backlog held.
+#: The most bytes of the log that a partition keeps for its parked ranges. Beyond it, the range that has most
+#: of these bytes is quarantined: a scan brings what its backlog held.
 BACKLOG_BYTES: Final = 1 << 30
 
 

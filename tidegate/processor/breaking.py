@@ -1,4 +1,4 @@
-"""Tells of data that met an exception nobody foresaw: steps U1 and U2 of docs/security.md."""
+"""Reports data that caused an exception nobody foresaw: steps U1 and U2 of docs/security.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AnyRecord: TypeAlias = LogRecord | ControlRecord | ExchangeRecord
 
 
 def broke(error: Exception, input_: Input, records: Sequence[AnyRecord]) -> StepBroke:
-    """Return what to raise for an exception that a step met at one of these records; there must be one.
+    """Return what to raise for an exception that a step met at one of these records: at least one is given.
 
     Raises ``error`` itself if it is the process's own, such as a full disk, and no fault of the data.
     """
@@ -57,7 +57,7 @@ def refused_row(
 def _as_it_came(record: ControlRecord | ExchangeRecord) -> tuple[bytes | None, bytes | None]:
     """Return key and value of the record; ``None`` for both where the message cannot be encoded again.
 
-    That must not break a step too.
+    An exception in the encoding must not break a step too.
     """
     try:
         if isinstance(record, ControlRecord):

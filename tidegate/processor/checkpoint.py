@@ -32,9 +32,9 @@ class PartitionProgress:
     """A report of a log partition to frontiers: how far each span is resolved, and for which feeds.
 
     It is made of one checkpoint or of several. ``offset`` is the log position that it reflects. Spans are in
-    columns of equal length: 100,000 ranges give 33,000 of them in a second, and an object for each would cost
-    more than all else that is done with them. The ranges (``range_ids``, ``generations``), the log times and
-    the ``ended`` ranges are for ``RangeClaims``; merged reports have no ranges any more.
+    columns of equal length: 100,000 ranges report 33,000 spans in a second, and an object for each span would
+    cost more than all else that is done with it. The ranges (``range_ids``, ``generations``), the log times
+    and the ``ended`` ranges are for ``RangeClaims``; merged reports have no ranges any more.
     """
 
     partition: int
@@ -95,9 +95,9 @@ def _range_bytes(item: RangeCheckpoint) -> int:
 def _filled(
     items: Sequence[ItemT], size_of: Callable[[ItemT], int], room: int
 ) -> Iterator[tuple[ItemT, ...]]:
-    """Yield the items in order, in pieces of as many as have room.
+    """Yield the items in order, in pieces: each piece has as many of them as fit into ``room``.
 
-    There is at least one, which may be empty.
+    There is at least one piece, which may be empty. A piece has at least one item even if that does not fit.
     """
     piece: list[ItemT] = []
     left = room

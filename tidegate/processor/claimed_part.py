@@ -1,7 +1,7 @@
-"""Keys that the same ranges claim, and which of these have them at once.
+"""Parts: keys that the same ranges claim. Several of these ranges may have the keys at the same time.
 
-``RangeClaims`` keeps such parts. What a claim, an end or a report changes in one of them is here, by the
-rules V1 to V6 of docs/protocols/overlaps.md.
+``RangeClaims`` keeps such parts. The functions here work out what a claim, an end or a report changes in a
+part, by the rules V1 to V6 of docs/protocols/overlaps.md.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.spans import Span
 
-#: The time that keys of an overlap are held when one range is left, in elapsed log time of its partition.
-#: The other one may have given the keys to a range that is parked. That range waits until 600 s have elapsed
-#: in its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it waits longer, that is a
-#: known limit of V5.
+#: The time that keys of an overlap are held when one range is left, in elapsed log time of its partition. The
+#: other range may have given the keys to a range that is parked. That range waits until 600 s have elapsed in
+#: its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it waits longer, that is a known
+#: limit of V5.
 HELD_MS: Final = 900_000
 NO_LIMIT: Final = 1 << 63
-#: Claims of one generation that are over are kept apart where their times are so far from each other.
+#: Past claims of one generation are kept as one, unless their times are farther from each other than this.
 _APART_NS: Final = HELD_MS * NANOS_PER_MS
 
 
 class SpanClaim(NamedTuple):
-    """The word of a range that it has the keys of ``span``.
+    """The statement of a range that it has the keys of ``span``.
 
-    ``taken_by`` is a wall time in nanoseconds at which it had them at the latest. Ranges that had the keys in
-    lower generations resolved nothing above it.
+    The range had the keys at the wall time ``taken_by`` (in nanoseconds) or before it. Ranges that had the
+    keys in lower generations resolved nothing above this time.
     """
 
     range_id: RangeId
@@ -41,7 +41,7 @@ class SpanClaim(NamedTuple):
 class PastClaim(NamedTuple):
     """A claim that is over: in ``generation`` some range had the keys by the wall time ``first``.
 
-    Of several such claims that are kept as one it is the highest generation, and the first and the last time.
+    Several such claims may be kept as one, with their highest generation, and their first and last time.
     """
 
     generation: int
@@ -51,16 +51,16 @@ class PastClaim(NamedTuple):
 
 @dataclass(slots=True)
 class ClaimedPart:
-    """Keys up to ``end`` that the same ranges claim. The ranges in ``contested`` have them at once.
+    """Keys up to ``end`` that the same ranges claim. The ranges in ``contested`` have them at the same time.
 
-    ``taken`` has the claims that are over, in generations above that of a present claim. If ``contested`` has
-    only one range, the keys are held until ``until_ms`` of the elapsed log time of its partition. That is set
-    at its next checkpoint.
+    ``taken`` has the past claims whose generation is above that of a present claim. If ``contested`` has only
+    one range, the keys are held until ``until_ms`` of the elapsed log time of its partition. ``until_ms`` is
+    set at the range's next checkpoint.
 
-    A part is ``rough`` if ``taken`` may have more than there was. Then the part can be contested where the
-    keys are in no overlap. So all its ranges count as contested, and nothing in ``taken`` is forgotten before
-    the range that is left has passed it. ``left`` says whether a range may have left these keys without an
-    end.
+    A part is ``rough`` if ``taken`` may limit more than the true past claims did. Then the part can be
+    contested though its keys are in no overlap. So all its ranges count as contested, and nothing in
+    ``taken`` is forgotten before the range that is left has passed it. ``left`` says whether a range that has
+    not ended may have left these keys.
     """
 
     end: bytes
@@ -119,7 +119,7 @@ def ended(part: ClaimedPart, range_id: RangeId, taken_max: int) -> ClaimedPart:
 
 
 def settled_alone(part: ClaimedPart) -> ClaimedPart:
-    """Return a rough part that one range is left in: held, unless nothing says that it has to be."""
+    """Return a rough part with one range left: held if past claims or ``left`` say so, otherwise free."""
     (claim,) = part.claims
     limiting = limiting_of(part.taken, claim.generation)
     if not limiting and not part.left:
@@ -130,8 +130,8 @@ def settled_alone(part: ClaimedPart) -> ClaimedPart:
 def looked_at(part: ClaimedPart, claim: SpanClaim, resolved_wall: int, now_ms: int) -> ClaimedPart:
     """Return the part once a range in it has told how far it has resolved.
 
-    If that is more than it can be if others have taken the keys, it overlaps with them. ``now_ms`` is the
-    elapsed log time of its partition.
+    If the range has resolved more than it could after others took the keys, it overlaps with them. ``now_ms``
+    is the elapsed log time of the range's partition.
     """
     if part.contested == {claim.range_id}:
         if part.rough and len(part.claims) == 1:
@@ -147,7 +147,7 @@ def looked_at(part: ClaimedPart, claim: SpanClaim, resolved_wall: int, now_ms: i
 
 
 def freed(part: ClaimedPart) -> ClaimedPart:
-    """Return the part with its overlap ended. Its past is forgotten, unless it is rough."""
+    """Return the part with its overlap ended. Its past claims are forgotten, unless the part is rough."""
     kept = part.taken if part.rough else ()
     return replace(part, taken=kept, contested=frozenset(), until_ms=None, rough=bool(kept), left=False)
 
@@ -158,7 +158,7 @@ def limiting_of(taken: Iterable[PastClaim], generation: int) -> tuple[PastClaim,
 
 
 def fewer(taken: Iterable[PastClaim], most: int) -> tuple[PastClaim, ...]:
-    """Return at most so many claims that limit at least as much: those nearest in time become one."""
+    """Return at most ``most`` claims, which limit at least as much: claims nearest in time become one."""
     kept = sorted(taken, key=_first)
     while len(kept) > most:
         gaps = [right.last - left.first for left, right in pairwise(kept)]
@@ -222,8 +222,8 @@ def _without(part: ClaimedPart, range_id: RangeId, taken_max: int) -> ClaimedPar
 def _rough_without(gone: ClaimedPart, part: ClaimedPart, new: SpanClaim) -> ClaimedPart:
     """Return a rough part without the claim of a range that claims anew.
 
-    If others had taken the keys from that claim, the range may have passed that. Its new claim does not make
-    up for it.
+    If past claims limited the old claim, the range may have resolved more than they allow. Its new claim does
+    not undo that.
     """
     old = next((claim for claim in part.claims if claim.range_id == new.range_id), None)
     stale = old is not None and bool(limiting_of(part.taken, old.generation))
@@ -235,8 +235,9 @@ def _rough_without(gone: ClaimedPart, part: ClaimedPart, new: SpanClaim) -> Clai
 def with_taken(taken: tuple[PastClaim, ...], claim: SpanClaim) -> tuple[PastClaim, ...]:
     """Return the claims that are over with one more.
 
-    Those of one generation are kept as one, unless they are far apart: whoever resolves between the first and
-    the last waits, and one wrong clock would make that a year.
+    Claims of one generation are kept as one, unless they are far apart in time. A range whose resolved
+    timestamp is between the first and the last time has to wait, and one wrong clock would put a year between
+    them.
     """
     generation, by = claim.generation, claim.taken_by
     if by >= NO_LIMIT:

@@ -16,17 +16,16 @@ from tidegate.ranges.intent_budget import PartitionSpill
 
 @dataclass(frozen=True, slots=True)
 class ProcessorConfig:
-    """The settings of a partition processor. None of them changes which rows come out, but for ``rows`` and
-    ``descriptors``.
+    """The settings of a partition processor. Only ``rows`` and ``descriptors`` change which rows come out.
 
     ``log_id`` and ``control_id`` are the ids of the topics that are read, which change when a topic is
     deleted and created again. A state that was built from other topics is refused. ``queue`` makes the queues
-    of ranges that fall behind (in memory if absent); those that wait keep ``backlog_bytes`` of the log at
-    most. ``spill`` has room for open transactions outside memory (all are in memory if absent). ``catch_up``
-    bounds the scans of feeds that catch up. With ``detachable`` the engine may detach feeds, and tells the
-    processor which steps are committed. ``bounds`` are for the records that the engine's producer takes,
-    ``rows`` for the rows of a step, ``descriptors`` for what table descriptors take. ``kernel`` writes rows
-    in native code (Python does if absent).
+    of ranges that fall behind (in memory if absent); ranges that wait keep ``backlog_bytes`` of the log at
+    most. ``spill`` has room for open transactions outside memory (if absent, all transactions are in memory).
+    ``catch_up`` bounds the scans of feeds that catch up. With ``detachable`` the engine may detach feeds, and
+    tells the processor which steps are committed. ``bounds`` are for the records that the engine's producer
+    takes, ``rows`` for the rows of a step, ``descriptors`` for what table descriptors take. ``kernel`` writes
+    rows in native code (Python does if absent).
     """
 
     push: PushPolicy = field(default_factory=PushPolicy)

@@ -1,8 +1,8 @@
 """Contains an exception that nobody foresaw (docs/security.md#no-input-ends-a-process).
 
 An exception outside tidegate's error tree shows a defect, which some data triggers. If it comes while rows of
-one feed are read or written, that feed fails. Anywhere else nobody knows which state it has left behind. Then
-the step is broken, and the engine goes on from durable state, more carefully.
+one feed are read or written, that feed fails. Anywhere else nobody knows in which state the processor is
+after it. Then the step is broken, and the engine goes on from durable state, more carefully.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Refused: TypeAlias = Mapping[InputPlace, str]
 class StepBroke(FatalError):
     """The error of a step that met an exception nobody foresaw. Do not use its processor or result.
 
-    One of the records from ``first`` to ``last`` brought it about. ``record`` is that record, where ``first``
-    is ``last``. ``cause`` is a sentence about the exception.
+    One of the records from ``first`` to ``last`` brought it about. If ``first`` is ``last``, ``record`` is
+    that record. ``cause`` is a sentence about the exception.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class StepBroke(FatalError):
         self.record = record
 
     def to_bytes(self) -> bytes:
-        """Return the error as bytes, in which a task of Spark tells it to the driver."""
+        """Return the error as bytes. A task of Spark tells it to the driver in this form."""
         (input_, first), (_, last) = self.first, self.last
         record = None if self.record is None else self.record.to_json()
         return json.dumps([input_.value, first, last, self.cause, record]).encode()
@@ -84,8 +84,8 @@ class StepBroke(FatalError):
 class Caution:
     """The records that are stepped alone, or refused, after a step that broke (U4 and U5).
 
-    Records of an input up to its offset in ``alone`` have a step of their own each. Records in ``refused``
-    are not applied, for the reason given. Spark's tasks get this value from the driver.
+    Each record of an input up to the input's offset in ``alone`` has a step of its own. Records in
+    ``refused`` are not applied, for the reason given. Spark's tasks get this value from the driver.
     """
 
     alone: Mapping[Input, int] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Unforeseen(str):
 def unforeseen(error: Exception, *, keeps: bool = True) -> Unforeseen:
     """Return a sentence about an exception that nobody foresaw.
 
-    ``keeps`` says whether the record is kept aside that brought it about. Raises the exception itself if it
+    ``keeps`` says whether the record that brought it about is kept aside. Raises the exception itself if it
     is the process's own, such as a full disk, and no fault of the data.
     """
     if isinstance(error, _OWN_GROUND):

@@ -1,8 +1,8 @@
-"""Crowds: keys that too many ranges claim for the ranges to be compared with each other.
+"""Crowds: keys that so many ranges claim that these cannot be compared with each other.
 
-All keys of a crowd are held, whoever claims which of them. A report of one of its ranges costs the same,
-however many ranges it has. When enough of them have ended or left, ``pieces_of`` finds the keys that few
-ranges claim.
+All keys of a crowd are held, whichever of its ranges claim them. A report of one range costs the same,
+however many ranges the crowd has. When enough ranges have ended or left, ``pieces_of`` finds the keys that
+few ranges claim.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ GONE_CREDIT: Final = 4
 class Crowd:
     """A crowd from ``start`` to ``end``. Each of its ``ranges`` claims some of these keys.
 
-    ``taken`` and ``left`` are as in a part, for any of the keys. A look at all claims is paid for by
-    ``credit``, and is worth it once one of the ranges has ``gone``.
+    ``taken`` and ``left`` mean the same as in a ``ClaimedPart``, for any of the keys. A look at all claims is
+    paid for by ``credit``, and is worth it once one of the ranges has ``gone``.
     """
 
     start: bytes
@@ -56,7 +56,7 @@ class Crowd:
         self.gone, self.credit = True, self.credit + GONE_CREDIT
 
     def shown(self) -> list[RangeId]:
-        """Return the ids of a few of the ranges, in order: the lowest ones when they were last sought."""
+        """Return the ids of a few of the ranges, in order: those that were the lowest at the last look."""
         known = [range_id for range_id in self._shown if range_id in self.ranges]
         if len(known) < min(len(self.ranges), SHOWN_MAX // 2):
             known = nsmallest(SHOWN_MAX, self.ranges)
@@ -70,7 +70,7 @@ class Crowd:
 
 
 class Piece(NamedTuple):
-    """Keys from ``start`` to ``end`` that ``claims`` are for; ``None`` stands for too many."""
+    """Keys from ``start`` to ``end``, and the ``claims`` on them; ``None`` stands for too many claims."""
 
     start: bytes
     end: bytes
@@ -78,7 +78,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(span: Span, claims: Iterable[SpanClaim], claims_max: int, parts_max: int) -> list[Piece]:
-    """Return the pieces of ``span`` that the same ranges claim, in order.
+    """Return the pieces of ``span``, in order: all keys of a piece are claimed by the same ranges.
 
     A piece is crowded if more than ``claims_max`` ranges claim it, or if one of its ranges claims more than
     ``parts_max`` pieces. Crowded pieces that touch are one. Keys that nobody claims are in none.

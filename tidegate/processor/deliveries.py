@@ -22,8 +22,8 @@ from tidegate.processor.processor_state import ProcessorState
 from tidegate.processor.written_records import about_size, joined, rows_size
 from tidegate.ranges.version import Version
 
-#: What is not counted of a kernel's row: the name of the header that says where it came from, and how much
-#: longer the header may be than that of another row.
+#: The bytes of a kernel's row that are not counted: the name of the header that says where the row came from,
+#: and by how much this header may be longer than that of another row.
 _UNCOUNTED: Final = len(SOURCE_HEADER) + 64
 
 
@@ -117,10 +117,10 @@ class Deliveries:
         return [feed for feed in self._feeds.live if feed.id not in parted]
 
     def _emit_written(self, result: StepResult) -> bool:
-        """Emit versions whose rows are written, and the shared ones behind them.
+        """Emit versions whose rows are written, and the shared ones after them.
 
-        If that cannot be they become shared ones again. Returns whether a kernel may take these: not if their
-        rows may be too many bytes for a feed.
+        If that cannot be done, the written versions become shared ones again. Returns whether a kernel may
+        take them then: it may not if their rows may be too many bytes for a feed.
         """
         committed = self._ranges.committed
         assert self._kernel is not None
@@ -189,7 +189,8 @@ class Deliveries:
         """Emit a delivery for one feed.
 
         ``known`` has the rows that were read for other feeds, each under the ``id`` of its version object;
-        ``taken`` has the shared versions that a kernel has taken. ``is_first``: no feed was given these yet.
+        ``taken`` has the shared versions that a kernel has taken. ``is_first``: no feed was given the shared
+        versions yet.
         """
         versions, scanned_at, _ = delivery
         if feed.scans_only and scanned_at is None:
@@ -243,7 +244,7 @@ class Deliveries:
         self._fail_at_row(feed, error, result)
 
     def _fit(self, emitted: BatchEmission, sizes: Mapping[FeedId, int]) -> bool:
-        """Whether each feed's rows are few enough bytes: then none of the entries can make too many."""
+        """Whether each feed's rows have so few bytes that no single entry of the log can make too many."""
         most = self._state.row_limits.entry_bytes
         return all(
             sizes[each.feed.id] + _UNCOUNTED * (len(each.records) + len(each.unframed)) <= most
@@ -251,7 +252,7 @@ class Deliveries:
         )
 
     def _fail_at_row(self, feed: PartitionFeed, error: FeedError | None, result: StepResult) -> None:
-        """Fail a feed that a row has failed; nothing without an error."""
+        """Fail a feed with the error of a row; do nothing if there is no error."""
         if error is not None:
             if isinstance(error, TableRowError):
                 result.keep_aside(refused_row(error, self._state.position.offset, feed.id, self._rows))

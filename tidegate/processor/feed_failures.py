@@ -1,7 +1,7 @@
 """Fails feeds of a log partition for good when no step can give them all their rows any more.
 
-Each function fails the feeds that are concerned and no other, with a sentence that says why. By
-`PartitionFeeds.fail` the jobs agent hears of it.
+Each function fails the feeds that are concerned and no other, with a sentence that says why.
+`PartitionFeeds.fail` tells the jobs agent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def fail_table(feeds: PartitionFeeds, table_id: int, error: FeedError) -> None:
 
 
 def fail_dropped(feeds: PartitionFeeds, table: DescriptorHead) -> None:
-    """Fail every feed of a table if this version says that it is gone: no operation deletes its rows."""
+    """Fail every feed of a table if this version says that the table is dropped: no op deletes its rows."""
     if table.dropped:
         error = FeedError(
             f"table {table.name!r} was dropped at {table.modified}: its rows stand in the output without a "

@@ -29,16 +29,18 @@ SETTLED_MS: Final = 30_000
 #: heard again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, but record times flutter.
 HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
-#: Of records whose time is not above log time one in ``_ONE_IN`` is heard. Of those far below log time, which
-#: may be ahead then, more are heard. Ranges are written by turns, so each 32nd record might be of one range
-#: for ever: for that the next one is up to ``_SHIFTS - 1`` records earlier, as the record's time decides.
+#: If a record's time is not above log time, only one such record in ``_ONE_IN`` is heard. If it is far below,
+#: log time may be ahead, so more are heard: one in ``_ONE_IN_FAR_BELOW``. Ranges are written by turns, so
+#: each 32nd record might be of one range for ever. To avoid that, the next record is heard fewer than
+#: ``_SHIFTS`` records earlier; the time of the record that was heard decides how many.
 _ONE_IN: Final = 32
 _ONE_IN_FAR_BELOW: Final = 5
 _SHIFTS: Final = 3
 #: The highest timestamp that unknown ranges have closed is forgotten when so many records of them, one after
 #: the other, have closed less (L8): the range that had closed it is silent, and its clock was ahead.
 BELOW_MAX: Final = 32
-#: So many ranges that are waited for are known, those with the highest times, and as many silent ones (L7).
+#: The most ranges that are waited for and known: those with the highest times. As many silent ones are known,
+#: too (L7).
 _VOICES_MAX: Final = 8
 #: Stands for the range that has shown a time that an earlier version stored without its range.
 _NOBODY: Final = RangeId(0)
@@ -118,7 +120,8 @@ class LogClock:
     def wants(self, time_ms: int) -> bool:
         """Whether the next record, which has this record time, is to be heard.
 
-        Each record above log time is. Of the others some are, since log time may be ahead.
+        Each record whose time is above log time is heard. Some of the others are heard too, since log time
+        may be ahead.
         """
         if time_ms > self.time_ms:
             return True
@@ -132,7 +135,8 @@ class LogClock:
         """Hear a record of a range with this record time; the range has closed up to ``closed_ms``.
 
         ``rose``: the record has closed more than the range had closed before. A range that has closed nothing
-        shows nothing. Nor does a record of an unknown range that closes no more than was closed (L7).
+        shows nothing. A record of an unknown range shows nothing either if it closes no more than was closed
+        before (L7).
         """
         known = self._voices.get(range_id)
         if known is not None:
@@ -168,8 +172,8 @@ class LogClock:
     def _forget_those_too_many(self) -> None:
         """Forget known ranges beyond ``_VOICES_MAX`` silent ones and as many that are waited for (L7).
 
-        Of silent ranges those heard longest ago go. Of ranges that are waited for the one that shows least
-        goes, and counts among the unknown ranges from then on.
+        Of the silent ranges, those heard longest ago are forgotten. Of the ranges that are waited for, the
+        one that shows the lowest time is forgotten, and counts among the unknown ranges from then on.
         """
         silent = sorted((voice for voice in self._voices.values() if self._is_silent(voice)), key=_heard)
         for voice in silent[:-_VOICES_MAX]:
@@ -223,7 +227,7 @@ class LogClock:
         self._count()
 
     def _count(self) -> None:
-        """Let as much time elapse as log time has moved on since it was counted last (L4)."""
+        """Let as much time elapse as log time has moved on since the last count, ``STEP_MS`` at most (L4)."""
         moved_ms = self.time_ms - self._counted_ms
         if not self._counted_ms:
             self._counted_ms = self.time_ms
@@ -280,11 +284,11 @@ class LogClock:
     def guess(self, time_ms: int, closed_ms: Iterable[int]) -> None:
         """Begin with ``time_ms``, the highest record time that an earlier version of tidegate stored.
 
-        It may be far ahead, so it is only a hint. It counts up to ``ABOVE_CLOSED_MS`` above what ranges have
-        closed, and until ranges were heard.
+        It may be far ahead, so it is only a hint. It counts only up to ``ABOVE_CLOSED_MS`` above what ranges
+        have closed, and only until ranges are heard.
         """
         if time_ms:
-            self.elapsed_ms = time_ms  # that version stored with scans the record times at which it asked
+            self.elapsed_ms = time_ms  # with its scans, that version stored the record times of its requests
             self.hear(_NOBODY, time_ms, max(closed_ms, default=0) or time_ms)
 
 

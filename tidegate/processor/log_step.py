@@ -60,10 +60,10 @@ class LogStep:
 
     @contextmanager
     def chunk_in_parts(self, room: int, *, is_amid: bool) -> Iterator[None]:
-        """Take, of a chunk of a scan, as many rows meanwhile as there is ``room`` for, in bytes.
+        """Take, within this context, only so many rows of a scan's chunk as make about ``room`` bytes.
 
-        Use it for a portion of one record. A chunk with rows left is given again, and then the step
-        ``is_amid`` it. No other record may be taken twice.
+        Use it for a portion of one record. If a chunk has rows left, it is given again: then the step
+        ``is_amid`` the chunk. No other record may be taken twice.
         """
         entries = self._entries
         entries.has_more, entries.is_amid_chunk = False, is_amid
@@ -75,7 +75,7 @@ class LogStep:
 
     @property
     def has_more(self) -> bool:
-        """Whether rows of the last chunk are left, which was taken in parts."""
+        """Whether rows are left of the last chunk, which was taken in parts."""
         return self._entries.has_more
 
     def apply(self, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
@@ -103,7 +103,7 @@ class LogStep:
         return ZERO_CLOSED if state is None else state.resolver.closed
 
     def hear(self, record: LogRecord, entry: Entry | MalformedEntry, before: ClosedTimestamp) -> None:
-        """Tell the log clock of an entry that was applied. Its range had closed up to ``before`` it.
+        """Tell the log clock of an entry that was applied. ``before`` is what its range had closed before.
 
         Records that cannot be read, stand in another partition than their range, or name no range do not
         count (L5).
@@ -148,7 +148,7 @@ class LogStep:
         return taken
 
     def look_at_feeds(self) -> None:
-        """Take in that other feeds are active: nothing waits for feeds that are gone, and their gaps go."""
+        """Take in a change of the active feeds: drop the waits for feeds that are gone, and their gaps."""
         if self._feeds.active is not self._watched:
             self._watched = self._feeds.active
             self._parking.release_unneeded()
@@ -160,7 +160,7 @@ class LogStep:
         self._fail_feeds(result)
 
     def _fail_feeds(self, result: StepResult) -> None:
-        """Fail the feeds that can never be given all their rows, after the rows of earlier records."""
+        """Fail the feeds that can never be given all their rows, once rows of earlier records are emitted."""
         if not (self._parking.has_unreachable or self._mutations.has_news or self._catch_ups.has_overtaken):
             return
         for lost in self._parking.take_unreachable():
@@ -227,7 +227,8 @@ class LogStep:
 def _lowest_row(chunk: Snapshot) -> Timestamp:
     """Return a time below which the range of a Snapshot has no row to give.
 
-    Its open intents may be below the GC threshold, and of several chunks any may have them.
+    The range's open intents may be below the GC threshold. If the Snapshot has several chunks, any of them
+    may have such intents, so nothing is known.
     """
     if chunk.chunks > 1:
         return ZERO

@@ -37,11 +37,11 @@ from tidegate.raftlog.entry import Heartbeat, RaftIndex, RangeId, TxnId
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.version import Version
 
-#: The kernel goes on after so many records of a batch that it refused, and behind one more for each so many
-#: that it took.
+#: The kernel goes on after it has refused ``_REFUSALS_FREE`` records of a batch, and one more for each
+#: ``_TAKEN_PER_REFUSAL`` records that it took.
 _REFUSALS_FREE: Final = 8
 _TAKEN_PER_REFUSAL: Final = 100
-#: The kernel has to read again what it has read behind a record that it refuses. So it is given all of the
+#: The kernel has to read again what it has read after a record that it refuses. So it is given all of the
 #: rest only while refusals are free. Later it is given so many times the bytes of the last round, the refused
 #: record included, and `_LEAST_BYTES` at least. So all rounds together read a small multiple of the batch.
 _GROWS: Final = 2
@@ -55,7 +55,7 @@ _new: Final = tuple.__new__
 
 
 class PlainRecords:
-    """Takes records to the state of a partition by a kernel, as Python would."""
+    """Applies records to the state of a partition by a kernel, with the same result as Python."""
 
     def __init__(self, state: ProcessorState, rows: KernelRows) -> None:
         self._state = state
@@ -63,7 +63,8 @@ class PlainRecords:
         self._table = state.ranges.table
         self._committed = state.ranges.committed
         self._horizon = state.ranges.entries.horizon
-        #: Records whose rows have more are Python's from there on: an entry may make too many for a feed.
+        #: When the rows of a batch have more bytes than this, Python takes the rest of its records: an entry
+        #: may make too many bytes for a feed.
         self._most_bytes = 2 * state.row_limits.entry_bytes
 
     def apply_records(
@@ -72,9 +73,9 @@ class PlainRecords:
         receivers: Callable[[], Sequence[PartitionFeed]],
         by_python: Callable[[Sequence[LogRecord]], None],
     ) -> None:
-        """Apply records, those that are not plain ``by_python``.
+        """Apply records; call ``by_python`` for those that are not plain.
 
-        Rows are for the ``receivers`` of the moment.
+        Rows are for the feeds that ``receivers`` returns at that moment.
         """
         at, refusals, taken, size, ends = 0, 0, 0, 0, _Ends(records)
         while (
@@ -283,7 +284,7 @@ def _entry_of(version: Version) -> tuple[RangeId, RaftIndex]:
 
 
 def _only_closes(state: RangeState, moved: MovedRange) -> bool:
-    """Whether nothing but the closed and the resolved timestamp of a range has changed."""
+    """Whether only the closed and the resolved timestamp of a range have changed."""
     _, applied, _, _, high, pends_anew, _, regressions, _ = moved
     return (
         applied == state.applied

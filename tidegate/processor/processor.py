@@ -92,7 +92,7 @@ class PartitionProcessor:
 
     @property
     def next_offset(self) -> Offset | None:
-        """The offset to read on at in the log; ``None``, which means from offset 0, without a state."""
+        """The offset at which to read on in the log; ``None`` without a state: then read from offset 0."""
         return None if self._state.position.offset == NOWHERE else Offset(self._state.read + 1)
 
     @property
@@ -102,12 +102,12 @@ class PartitionProcessor:
 
     @property
     def next_control_offset(self) -> Offset:
-        """The offset to read on at in the control topic."""
+        """The offset at which to read on in the control topic."""
         return Offset(self._state.position.control_offset + 1)
 
     @property
     def next_hand_off(self) -> Offset:
-        """The offset to read on at in the hand-off topic."""
+        """The offset at which to read on in the hand-off topic."""
         return self._state.position.next_hand_off
 
     @property
@@ -143,8 +143,8 @@ class PartitionProcessor:
         """Apply as many of the records as make about ``RowLimits.step_bytes`` of rows.
 
         ``taken`` of the result says how many. The others are to be given to the next step, with the same
-        ``end``. Backlogs are applied as far as there is room for their rows. No record is taken where
-        backlogs come first: those that can be applied have grown. A chunk of a scan may be taken in parts, by
+        ``end``. Backlogs are applied as far as there is room for their rows. No record is taken if backlogs
+        come first, because those that can be applied have grown. A chunk of a scan may be taken in parts, by
         several steps: it is not counted in ``taken`` before the last of them. Raises as ``step`` does.
         """
         return self._step_up_to(self._state.row_limits.step_bytes, records, end)
@@ -337,7 +337,7 @@ class PartitionProcessor:
         return self._feeds.definition_of(feed_id)
 
     def is_active(self, feed_id: FeedId) -> bool:
-        """Whether a feed for which the last step emitted rows is still active behind them."""
+        """Whether a feed for which the last step emitted rows is still active after them."""
         return self._feeds.is_active(feed_id)
 
     def refuse(self, feed_id: FeedId, error: FeedError, result: StepResult) -> None:
@@ -370,9 +370,9 @@ class PartitionProcessor:
     ) -> StepResult:
         """Fail a feed, because a row of it is refused for good (docs/protocols/refused-rows.md, step R2).
 
-        ``uncommitted`` is as for ``detach``, and has the batch of that row. No checkpoint in it names the
-        feed afterwards. It has to become durable together with this step. Where the feed has failed or was
-        removed before, only these results are changed.
+        ``uncommitted`` means the same as for ``detach``, and has the batch of that row. No checkpoint in it
+        names the feed afterwards. These results have to become durable together with this step. If the feed
+        has failed or was removed before, only these results are changed.
         """
         if self._feeds.is_active(feed_id):
             self._feeds.fail(feed_id, refusal)
@@ -400,9 +400,9 @@ class PartitionProcessor:
         """Detach a feed (K2), so that no batch waits for its rows.
 
         ``uncommitted`` has the results of all steps since ``committed``, in order. The feed's rows from the
-        first of them on may be lost. Their checkpoints and hand-offs are changed, so none of them may be on
-        its way to Kafka. Rows of the feed still come out as long as it `is_spooling`. A feed that has failed
-        or was removed since gets no gaps, and is taken out of these checkpoints all the same.
+        first of them on may be lost. The checkpoints and hand-offs of these results are changed, so none of
+        them may be on its way to Kafka. Rows of the feed still come out as long as it `is_spooling`. A feed
+        that has failed or was removed since gets no gaps, and is taken out of these checkpoints all the same.
         """
         certain = self._ranges.detach(self._feeds[feed_id]) if self._feeds.is_active(feed_id) else None
         for result in uncommitted:
@@ -444,7 +444,7 @@ class PartitionProcessor:
         return self._finish(result, everything=False)
 
     def _amended(self, certain: Certainty, message: Exchange) -> Exchange:
-        """Return the message. A hand-off gets the gaps that feeds have got by being detached since."""
+        """Return the message. If it is a hand-off, it gets the gaps that the detached feed has now."""
         if not isinstance(message, HandOff):
             return message
         return self._ranges.detached.amended(message, certain)
@@ -472,7 +472,7 @@ class PartitionProcessor:
         _withdraw(feed_id, result)
 
     def _complete(self, result: StepResult) -> None:
-        """Add to a result that was changed what changed with it."""
+        """Add to a changed result the rows of state, the answers and the incidents of the change."""
         result.changes += self._state.freeze()
         result.acks += self._feeds.take_acks()
         result.incidents += self._feeds.take_incidents(self._state.position.offset)

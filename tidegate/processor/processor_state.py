@@ -60,7 +60,7 @@ class ProcessorState:
             self.reckoning,
             config.backlog_bytes,
         )
-        #: Writes rows in native code; ``None`` where Python does.
+        #: The kernel that writes rows in native code; ``None`` if Python writes them.
         self.kernel = None if config.kernel is None else KernelRows(config.kernel, self.rows, self.feeds)
         self.row_limits = config.rows
         #: One pace for the log and one for backlogs: an entry that is put off makes its rows only later.
@@ -107,8 +107,8 @@ class ProcessorState:
     def _is_only_claimed(self, state: RangeState) -> bool:
         """Whether other ranges name a range, as a parent, and the log shows no Snapshot of it.
 
-        It may have gone before the log's beginning, and then no Snapshot ever comes. One that comes brings
-        the descriptors of its rows, as that of any new range.
+        Such a range may have ended before the log's beginning, and then no Snapshot of it ever comes. If one
+        comes, it brings the descriptors of the range's rows, as that of any new range does.
         """
         waits = state.chunks or state.behind is not None or self.ranges.has_backlog(state.range_id)
         return state.span is None and not waits
@@ -116,8 +116,8 @@ class ProcessorState:
     def _lowest_row(self, state: RangeState) -> Timestamp:
         """Return a time at or below which a range has no row to give; zero if that is not known.
 
-        A Snapshot that waits may have intents and missing rows from before what the range has resolved: those
-        of keys that a merge brings.
+        A Snapshot that waits may bring keys by a merge. These may have intents and missing rows below the
+        timestamp that the range has resolved.
         """
         waits = state.awaits_snapshot or state.chunks or state.behind is not None
         if waits or self.ranges.has_backlog(state.range_id):
@@ -147,7 +147,7 @@ class ProcessorState:
         """Put back the state that ``rows`` hold; see `PartitionProcessor.restore`.
 
         The rows are read twice. The first time checks that all of them are those that were written, and
-        parses none but the position's. The second time parses them.
+        parses only the position's row. The second time parses them.
         """
         again = tuple(rows) if isinstance(rows, Iterator) else rows
         stored = require_written(self.partition, again, self._digests)

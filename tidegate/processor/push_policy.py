@@ -2,8 +2,9 @@
 
 A transaction that its client forgot holds back the resolved timestamps of its ranges for ever. A push asks
 the source to end it, or to say how it ended. Age is measured by log time. Transactions are pushed to a
-timestamp that has come at the source: what it has closed, but no more than its clocks may lie apart below the
-time that its records show. Nothing here is stored: after a restart pushes are sent again.
+timestamp that has come at the source: to what the source has closed, but at most to the time that its records
+show, less the time by which its clocks may differ. Nothing here is stored: after a restart pushes are sent
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
-#: The clocks of a source lie so far apart at most, and it closes so far ahead at most
+#: The clocks of a source differ by so much at most, and it closes so far ahead at most
 #: (docs/log-contract.md).
 _APART_MS: Final = 2_000
 _JITTER_STEPS: Final = 16
@@ -56,9 +57,9 @@ class LastPush:
     """The last push of a range, and how the log has answered it.
 
     It named ``txns`` transactions. Of these ``ended`` have ended, ``moved`` have moved to another timestamp,
-    and the others are unchanged. It was sent at ``asked_ms`` of elapsed log time (for people, of log time).
-    It was the last of ``tries`` in a row with the same oldest transaction, ``oldest``, which was at
-    ``oldest_at`` each time.
+    and the others are unchanged. It was sent at ``asked_ms`` of elapsed log time; in a status for people
+    ``asked_ms`` is in log time. It was the last of ``tries`` in a row with the same oldest transaction,
+    ``oldest``, which was at ``oldest_at`` each time.
     """
 
     asked_ms: int
@@ -73,7 +74,7 @@ class LastPush:
 class _InFlight:
     """The last push of a range.
 
-    Transactions leave ``unanswered`` from its end when the log has answered them.
+    Transactions are taken out of ``unanswered``, from the end of the list, when the log has answered them.
     """
 
     __slots__ = ("asked_ms", "ended", "moved", "oldest", "tries", "txns", "unanswered")
@@ -88,7 +89,7 @@ class _InFlight:
         self.moved = 0
 
     def is_answered(self, queue: IntentQueue) -> bool:
-        """Whether each of its transactions has ended or moved. Those found so are not looked at again."""
+        """Whether each of its transactions has ended or moved. One that has is not looked at again."""
         while self.unanswered:
             asked = self.unanswered[-1]
             txn = queue.get(asked.txn_id)
@@ -166,8 +167,8 @@ class Pusher:
     def _come_ms(self, clock: LogClock) -> int:
         """Return a time that has surely come at the source, on each of its nodes.
 
-        Closed timestamps may be ahead of the source's clocks, as those of CockroachDB's global tables are. An
-        age below ``_APART_MS`` is one that nobody uses outside of tests.
+        Closed timestamps may be ahead of the source's clocks, as those of CockroachDB's global tables are.
+        Only tests use an age below ``_APART_MS``.
         """
         return min(clock.closed_ms, clock.shown_ms - min(_APART_MS, self._policy.age_ms))
 
@@ -197,6 +198,6 @@ class Pusher:
         return flight.tries + 1 if flight is not None and flight.oldest == oldest else 1
 
     def _jitter_ms(self, range_id: RangeId) -> int:
-        """Return up to a sixteenth of the age, fixed for each range, so that not all ranges push at once."""
+        """Return up to a sixteenth of the age, fixed for each range, so that not all ranges push together."""
         step = (range_id * _GOLDEN_RATIO_64 >> 32) % _JITTER_STEPS
         return self._policy.age_ms * step // (_JITTER_STEPS * _JITTER_STEPS)

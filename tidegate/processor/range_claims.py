@@ -1,4 +1,4 @@
-"""Finds keys that several ranges have at once, by what ranges say in their checkpoints: overlaps.
+"""Finds overlaps: keys that several ranges have at the same time, by what their checkpoints say.
 
 A split or merge gives the keys that it moves a higher generation: both sides of a split have one more than
 their parent, a merged range one more than the higher of its two (docs/log-contract.md). So generations tell
@@ -62,11 +62,11 @@ __all__ = [
 ]
 
 #: How far a closed timestamp may be above the log time of another partition. It is at most 2 s above its
-#: record's time (docs/log-contract.md), and clocks differ by half a second at most; the rest is to spare.
+#: record's time (docs/log-contract.md), and clocks differ by half a second at most; the rest is a reserve.
 AHEAD_MS: Final = 3_000
-#: The most overlaps that are told, those of the lowest keys.
+#: The most overlaps that are told. If there are more, those of the lowest keys are told.
 OVERLAPS_MAX: Final = 100
-#: The most pieces of held keys that are looked at for them.
+#: The most pieces of held keys that are looked at to find these overlaps.
 _HELD_SHOWN: Final = 1_000
 #: A range that claims more parts is looked at when it reports, and not when one of these parts changes.
 _PARTS_OF_OTHERS: Final = 16
@@ -76,8 +76,8 @@ _PARTS_OF_OTHERS: Final = 16
 class ClaimBounds:
     """The bounds of the comparison. Keys beyond them are a crowd, or their past is kept in less detail.
 
-    At most ``claims`` ranges claim a key, a range claims at most ``parts`` that have different claims, and at
-    most ``taken`` ended claims are kept for a key.
+    At most ``claims`` ranges claim a key, a range claims at most ``parts`` parts that have different claims,
+    and at most ``taken`` ended claims are kept for a key.
     """
 
     claims: int = 16
@@ -86,9 +86,9 @@ class ClaimBounds:
 
 
 class Overlap(NamedTuple):
-    """Keys that several ranges have at once, and the claims of these ranges in the order of their ids.
+    """Keys that several ranges have at the same time, and the claims of these ranges, by range id.
 
-    At most `SHOWN_MAX` ranges are named, and there are so many ``others``.
+    At most `SHOWN_MAX` ranges are named. ``others`` is the number of the ranges that are not named.
     """
 
     span: Span
@@ -121,8 +121,8 @@ class RangeClaims:
         self._touched: set[bytes] = set()  # the starts of crowds whose ranges have been heard of since
         self._held = SortedKeys()  # the starts of crowds, and of parts that are in an overlap
         self._moved = False  # whether held keys have changed since ``overlaps`` was put together
-        #: The overlaps, in the order of their keys. Frontiers do not move on there. Of more than
-        #: `OVERLAPS_MAX` only the first are told.
+        #: The overlaps, in the order of their keys. Frontiers do not move on there. If there are more than
+        #: `OVERLAPS_MAX`, only the first ones are told.
         self.overlaps: tuple[Overlap, ...] = ()
 
     def count(self, reports: Iterable[PartitionProgress]) -> list[PartitionProgress]:
@@ -242,9 +242,9 @@ class RangeClaims:
         return touched
 
     def _look_at(self, claim: SpanClaim, resolved: ResolvedTimestamp, now_ms: int) -> None:
-        """Find out whether a range has resolved more than it can have if others have taken its keys.
+        """Find out whether a range has resolved more than it could after others took its keys.
 
-        If so it overlaps with them. ``now_ms`` is the elapsed log time of its partition.
+        If it has, it overlaps with them. ``now_ms`` is the elapsed log time of its partition.
         """
         self._gather_if_wide(claim)  # parts out of a crowd may be many together with those beside it
         for crowd in self._crowds_in(claim.span):
@@ -302,7 +302,7 @@ class RangeClaims:
             yield Span(position, span.end)
 
     def _move_in_crowds(self, old: SpanClaim, new: SpanClaim) -> None:
-        """Note for each crowd of a range that its claim is another one: keys may be left by it."""
+        """Note for each crowd of a range that the range's claim has changed: the range may have left keys."""
         for crowd in self._crowds_in(old.span):
             had = old.span.intersect(crowd.span)
             has = new.span.intersect(crowd.span)
@@ -328,7 +328,7 @@ class RangeClaims:
         crowds = [self._crowds[start] for start in near if self._crowds[start].end >= span.start]
         parts = [start for free in [*self._outside_crowds(span)] for start in self._within(free)]
         crowd = max(crowds, key=_size, default=Crowd(span.start, span.end))
-        # Parts that differ in their past alone are one, once the crowd is looked at.
+        # Parts that differ only in their past become one when the crowd is looked at.
         found = [self._parts[start] for start in parts]
         crowd.gone |= any(set(part.claims) == set(other.claims) for part, other in pairwise(found))
         for each in crowds:
@@ -363,7 +363,7 @@ class RangeClaims:
         """Look at the crowds whose ranges have reported or gone, if their credit pays for the look."""
         touched, self._touched = self._touched, set()
         for start in touched:
-            crowd = self._crowds.get(start)  # another one may have taken it in since
+            crowd = self._crowds.get(start)  # another crowd may have taken it in since
             if crowd is not None and crowd.is_due:
                 self._disperse(crowd)
 
@@ -404,7 +404,7 @@ class RangeClaims:
     # ---- parts
 
     def _within(self, span: Span) -> list[bytes]:
-        """Return the starts of the parts in a span. No part may reach over its ends."""
+        """Return the starts of the parts in a span. No part may reach beyond the ends of the span."""
         starts = self._starts.around(span.start, span.end)
         return starts[1:] if starts and starts[0] < span.start else starts
 
@@ -507,7 +507,7 @@ class RangeClaims:
 
 
 def _dispersed(end: bytes, claims: tuple[SpanClaim, ...], crowd: Crowd) -> ClaimedPart:
-    """Return a part for keys of a crowd that only a few ranges claim now: these have them at once."""
+    """Return a part for keys of a crowd that only a few ranges claim now: all of these have the keys."""
     lowest = min(claim.generation for claim in claims)
     taken = limiting_of(crowd.taken, lowest)
     contested = frozenset(claim.range_id for claim in claims)

@@ -37,7 +37,7 @@ class Condition(enum.Enum):
 
     ENDED = "ended"
     HEALING = "healing"
-    """Parked for a scan that brings back what a hole swallowed."""
+    """Parked for a scan that brings the versions that were lost in a hole."""
     PARKED = "parked"
     """Waits for hand-offs of other ranges."""
     QUARANTINED = "quarantined"
@@ -80,10 +80,11 @@ class ScanFacts:
 class RangeFacts:
     """The facts about one range that an operator is told.
 
-    The range's output is complete up to ``resolved``, and its source has closed ``closed``. ``offset`` is
-    where in the log the ``cause`` of a quarantine stands, otherwise where its backlog of ``entries`` begins.
-    ``since_ms`` is when the range was parked. ``parents`` are the ranges whose hand-offs it waits for.
-    ``txn`` is the oldest of its ``open_transactions``, and ``push`` the last push that was sent for it.
+    The range's output is complete up to ``resolved``, and its source has closed ``closed``. ``offset`` is the
+    place in the log of a quarantine's ``cause``, if there is one, and otherwise the place where the backlog
+    of ``entries`` begins. ``since_ms`` is when the range was parked. ``parents`` are the ranges whose
+    hand-offs it waits for. ``txn`` is the oldest of its ``open_transactions``, and ``push`` the last push
+    that was sent for it.
     """
 
     range_id: RangeId

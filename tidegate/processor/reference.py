@@ -1,6 +1,6 @@
-"""The in-memory reference engine: the plainest way to run the partition processors.
+"""The in-memory reference engine: the simplest way to run the partition processors.
 
-It keeps no state beside that of the processors, writes to lists, and loses nothing because nothing fails. The
+It keeps only the state of the processors, and writes to lists. It has no failures, so it loses nothing. The
 Faust worker and the Spark job must give the same records to the same partitions, in the same order per key,
 once exact copies are removed. Only how often markers come may differ (tests/contract).
 """
@@ -65,7 +65,7 @@ class ReferenceEngine:
 
     Each feed is given as its ``Activate`` message: definition, start and resolved targets. All feeds are
     active from the first record of the log on. ``schema_id`` stands for the schema registry: it gives each
-    schema its id, the same one each time, or raises ``FeedError`` to refuse it.
+    schema its id, the same one each time, or raises ``FeedError`` to refuse the schema.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Records that met an exception nobody foresaw, kept aside for ``tidegate debug refused``.
+"""Records that caused an exception nobody foresaw, kept aside for ``tidegate debug refused``.
 
 See docs/security.md#records-that-are-kept-aside.
 """
@@ -28,7 +28,7 @@ class Source(enum.Enum):
 class RefusedRow(NamedTuple):
     """The facts that are needed, beside key and value, to decode a row again.
 
-    ``timestamp`` is the row's, in the form of a cursor. ``previous`` is the value that it replaced.
+    ``timestamp`` is the row's timestamp, in the form of a cursor. ``previous`` is the value that it replaced.
     ``descriptor`` is that of its table, empty where none was found.
     """
 
@@ -41,9 +41,10 @@ class RefusedRow(NamedTuple):
 class RefusedRecord(NamedTuple):
     """A record that is kept aside, and the exception that it met.
 
-    ``offset`` is the record's in its topic. For a row it is the position in the log before its step.
-    ``timestamp_ms`` is the record time, 0 where none is known. Key and value of a row are the store's.
-    ``exception`` is the exception's type and place in the code, and ``cause`` is a sentence about it.
+    ``offset`` is the record's offset in its topic. For a row it is the position in the log before the row's
+    step. ``timestamp_ms`` is the record time, 0 if none is known. Key and value of a row are as the store
+    wrote them. ``exception`` is the exception's type and place in the code, and ``cause`` is a sentence about
+    it.
     """
 
     source: Source
@@ -80,7 +81,7 @@ class RefusedRecord(NamedTuple):
 
     @classmethod
     def from_json(cls, stored: Any) -> RefusedRecord:
-        """Return the record that ``to_json`` made. Members that it does not know are passed over.
+        """Return the record that ``to_json`` made. Members that this version does not know are passed over.
 
         Raises ``InputError`` for anything else.
         """

@@ -1,8 +1,8 @@
 """Puts ranges back from their rows of state, and checks that the rows belong together.
 
-If a changelog was lost or cut, its ranges must not be taken for ranges without open transactions: their
-resolved timestamps would run ahead, and a marker would lie. Nor may the partition be taken for one without
-feeds: it would pass rows that the feeds want.
+If a changelog was lost or cut, its ranges must not count as ranges without open transactions: their resolved
+timestamps would run ahead, and a marker would be wrong. The partition must not count as one without feeds
+either: it would pass rows that the feeds want.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.ranges.range_state import RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
-#: After each so many transactions of a range some of them may leave memory.
+#: Each time so many transactions of a range were put back, some of them may leave memory.
 _SETTLED_TXNS: Final = 1_000
 
 _ADVICE: Final = (
@@ -51,8 +51,8 @@ class RangeRows:
     """Puts ranges back from rows of the tables ``ranges`` and ``intents``, which may come in any order.
 
     A transaction that comes after its range is put into it at once, and may leave memory again. So if a store
-    gives ranges first there can be more transactions than memory holds. Raises ``StateError`` for rows that
-    cannot be read, and ``StateMismatch`` for rows that do not belong together.
+    gives the ranges first, there can be more transactions than memory holds. Raises ``StateError`` for rows
+    that cannot be read, and ``StateMismatch`` for rows that do not belong together.
     """
 
     def __init__(self, ranges: PartitionRanges) -> None:
@@ -64,7 +64,7 @@ class RangeRows:
         self._found: Counter[RangeId] = Counter()
 
     def take_range(self, key: bytes, value: bytes) -> None:
-        """Take a row of ``ranges``. The position's row is not taken here."""
+        """Take a row of ``ranges``. Do not give it the position's row."""
         if is_chunk_key(key):
             range_id, number, chunk = read_chunk(key, value)
             self._chunks[range_id][number] = chunk
@@ -110,8 +110,8 @@ def require_written(
 ) -> Position | None:
     """Return the position among ``rows``, after a check that these are the rows that were written with it.
 
-    No other row is parsed for that. The rows of each table are counted, and the sums of their hashes are
-    compared. ``digests`` takes all rows except the position's and those of transactions. Raises
+    Only the position's row is parsed for that. The rows of each table are counted, and the sums of their
+    hashes are compared. ``digests`` takes all rows except the position's and those of transactions. Raises
     ``StateMismatch`` for other rows, and ``StateError`` for a position of a newer version.
     """
     position, intents = None, 0

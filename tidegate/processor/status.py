@@ -47,7 +47,7 @@ class QuarantinedRange:
 
 @dataclass(frozen=True, slots=True)
 class ParkedRange:
-    """A parked range: it waits for hand-offs of ``parents`` (PARKED), or without any for a scan (HEALING).
+    """A parked range: it waits for hand-offs of ``parents`` (PARKED) or, with no parents, a scan (HEALING).
 
     ``offset`` is where its backlog of ``entries`` begins. ``since_ms`` is the log time since which it waits.
     """
@@ -102,8 +102,8 @@ class RangeSpan(NamedTuple):
 class RangesIn:
     """The ranges of a partition that have keys of a span.
 
-    ``slowest`` has those with the lowest resolved timestamps. ``spans`` has the spans of all of them, or of
-    the first ``_SPANS_MAX`` if it is not ``complete``.
+    ``slowest`` has those with the lowest resolved timestamps. ``spans`` has the spans of all of them. If it
+    is not ``complete``, it has only ``_SPANS_MAX`` of them.
     """
 
     slowest: tuple[RangeFacts, ...]

@@ -1,4 +1,4 @@
-"""The size of a step: so much of the log that its rows fit into memory (docs/protocols/batches.md).
+"""The size of a step: as much of the log as has rows that fit into memory (docs/protocols/batches.md).
 
 A row may have a thousand times the bytes of its entry in the log. Example: a table has 1,000 columns with
 names of 20 bytes. An entry that sets two of them has 60 bytes. Its row in JSON names all columns, and has
@@ -17,12 +17,12 @@ from typing import Final
 from tidegate.processor.batch import LogRecord
 from tidegate.processor.feeds.row_reckoning import RowReckoning
 
-#: The bytes of the log in a portion: the first one of a run, and any other one at most.
+#: The bytes of the log in a portion, at most: in the first one of a run, and in any other one.
 _FIRST: Final = 64 << 10
 _MOST: Final = 1 << 20
 #: A portion may be so many times as long as the one before.
 _GROWS: Final = 4
-#: The weight of what one portion says: half as much with each further portion.
+#: The weight of what a portion has shown is halved with each further portion.
 _FADES: Final = 0.5
 _value_of: Final = attrgetter("value")
 
@@ -43,7 +43,7 @@ class StepPace:
     """Cuts records into portions: after each one the rows are made and counted.
 
     It remembers how many bytes of rows a byte of the log has made lately, and looks at how wide tables are.
-    So where rows are long, or soon may be, a portion is short. A step hardly gets longer than it may.
+    So if rows are long, or soon may be, a portion is short. A step exceeds its limit only by a little.
     """
 
     __slots__ = ("_most", "_ratio", "_reckoning", "_step_bytes")
@@ -63,7 +63,7 @@ class StepPace:
     def portion_end(self, sizes: Sequence[int], first: int) -> int:
         """Return where the portion ends that begins with record ``first``: it has that record at least.
 
-        ``sizes`` are what ``sizes_before`` gives.
+        ``sizes`` is what ``sizes_before`` returns.
         """
         return max(first + 1, bisect_right(sizes, sizes[first] + self.log_bytes, first) - 1)
 

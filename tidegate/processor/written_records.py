@@ -1,7 +1,7 @@
 """Output records in the bytes in which a kernel has written them.
 
-A record becomes an object when somebody asks for it, and nobody keeps it: the row producer takes each
-one apart at once. A batch of 5,000 records is three objects instead of 35,000, so the garbage collector has
+A record becomes an object when it is asked for, and nobody keeps the object: the row producer takes each one
+apart immediately. A batch of 5,000 records is three objects instead of 35,000, so the garbage collector has
 nothing to look at.
 """
 
@@ -42,7 +42,7 @@ def rows_size(rows: Sequence[OutputRecord] | Sequence[UnframedRecord]) -> int:
 
 
 def about_size(rows: Sequence[UnframedRecord]) -> int:
-    """Return about how many bytes records have, if their headers are alike. It takes a third of the time."""
+    """Return what ``rows_size`` does, about, if all headers are alike. It takes a third of the time."""
     if not rows:
         return 0
     keys, values = map(_key_of, rows), filter(None, map(_value_of, rows))
@@ -66,8 +66,8 @@ class LaneOf(NamedTuple):
 class WrittenPart(NamedTuple):
     """The records of one feed in one answer of a kernel: those with the numbers ``own``.
 
-    ``places`` has ``PLACES`` of each record, also of other feeds' records; ``text`` has their bytes, one
-    behind the other. ``walls`` are the wall times of the versions.
+    ``places`` has ``PLACES`` of each record, also of other feeds' records; ``text`` has the bytes of these
+    records, one after the other. ``walls`` are the wall times of the versions.
     """
 
     own: Sequence[int]
@@ -130,7 +130,8 @@ class WrittenRecords(Sequence[OutputRecord]):
     def bytes(self) -> int:
         """The number of bytes of their texts.
 
-        The memory behind them may have the records of other feeds too. What is in flight bounds that.
+        The memory that they are in may have the records of other feeds too. What is in flight bounds that
+        memory.
         """
         return sum(part.bytes for part in self._parts)
 

@@ -1,4 +1,4 @@
-"""Versions on their way from ranges to feeds: those for all feeds, and those for single feeds instead."""
+"""Versions on their way from ranges to feeds: some are for all feeds, some for single feeds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Committed(NamedTuple):
 class CommittedVersions:
     """The versions that ranges have committed since the last ``take_out``.
 
-    ``written`` come before ``shared``.
+    The ``written`` versions come before the ``shared`` ones.
 
     ``shared`` are for every feed that is not in ``parted``. ``parted`` has the feeds that miss versions, or
     missed some at any time since the last ``take_out``: each has its own deliveries. Versions are ``written``

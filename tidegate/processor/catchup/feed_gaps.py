@@ -51,13 +51,13 @@ class FeedGaps:
         return self._with_gaps
 
     def comes_last(self, feed_id: FeedId) -> None:
-        """Move the feed behind all others, so that they have their turns first."""
+        """Move the feed to the end of the order, so that all others have their turns first."""
         self._with_gaps[feed_id] = self._with_gaps.pop(feed_id)
 
     def has_nothing_above(self, state: RangeState, timestamp: Timestamp) -> bool:
         """Whether a range surely has no version above ``timestamp``.
 
-        That is so only if it can give checkpoints and has applied all its entries.
+        That is certain only if the range can give checkpoints and has applied all its entries.
         """
         whole = state.checkpointable and not self.is_behind(state.range_id)
         return whole and state.high <= timestamp
@@ -105,7 +105,7 @@ class FeedGaps:
             self._note(feed, state, gaps)
 
     def _note(self, feed: PartitionFeed, state: RangeState, gaps: Mapping[str, Gaps]) -> None:
-        """Index the range with the feed if ``gaps`` has gaps of the feed; otherwise take it out there."""
+        """Add the range to those of the feed if ``gaps`` has gaps of the feed; otherwise take it out."""
         if feed.id in gaps:
             if feed.id not in self._with_gaps:
                 self._with_gaps[feed.id] = FeedWithGaps(feed)

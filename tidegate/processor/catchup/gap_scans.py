@@ -37,9 +37,9 @@ _LOOKED_AT: Final = 256
 #: A range that is scanned counts as silent only when its scan has brought nothing for so much elapsed log
 #: time.
 _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
-#: A scan stands when it has brought nothing for so long, though no later request was answered either.
+#: A scan stands when it has brought nothing for so long, even if no later request was answered.
 _STANDS_MS: Final = SILENT_MS
-#: The most scans under way, those that stand among them, for each scan of the limit.
+#: For each scan of the limit, the most scans that may be under way with those that stand.
 _WITH_STANDING: Final = 16
 
 
@@ -47,8 +47,8 @@ _WITH_STANDING: Final = 16
 class CatchUpLimits:
     """The bounds of a partition's scans: how many may be under way, and how many bytes of versions they hold.
 
-    ``scans`` does not count those that stand. Of these there may be 16 times as many.
-    ``held_row_bytes`` is about how many bytes of rows may be made of the held versions.
+    ``scans`` does not count those that stand. With these, there may be 16 times as many. ``held_row_bytes``
+    is about how many bytes of rows may be made of the held versions.
     """
 
     scans: int = 4
@@ -59,8 +59,8 @@ class CatchUpLimits:
 class Overtaken(NamedTuple):
     """A feed that may never be given all its missing versions.
 
-    It misses versions above ``complete_to``, which is its start where it waits for an initial scan. The
-    source may have removed versions below ``threshold``, the range's GC threshold, which is higher.
+    It misses versions above ``complete_to``, which is its start if it waits for an initial scan. The source
+    may have removed versions below ``threshold``, the range's GC threshold, which is higher.
     """
 
     feed_id: FeedId
@@ -162,7 +162,7 @@ class GapScans:
             self._bound_held()
 
     def _row_bytes(self, feed: PartitionFeed, version: Version) -> int:
-        """Return about how many bytes of rows a version makes; none where nobody knows tables."""
+        """Return about how many bytes of rows a version makes; 0 if no ``RowReckoning`` was given."""
         if self._reckoning is None:
             return 0
         return self._reckoning.of_feed(feed, version.key, version.size_bytes)
@@ -170,7 +170,7 @@ class GapScans:
     def take_chunk(self, chunk: ScanChunk, row_bytes: int | None = None) -> bool:
         """Take a chunk of a catch-up scan (C4). Returns whether the chunk has more.
 
-        There is room for about so many bytes of rows; ``None`` for all.
+        There is room for about ``row_bytes`` of rows; ``None`` means room for all.
         """
         state = self._ranges.get(chunk.range_id)
         scan = None if state is None else self._valid_scan(state)
@@ -202,7 +202,7 @@ class GapScans:
         self._gaps.set(state, scan.feed.id, joined(gaps))
 
     def _bound_held(self) -> None:
-        """Keep the held versions within their bound: the scan that holds most holds no more (C5)."""
+        """Keep the held versions within their bound: the scan that holds most stops holding (C5)."""
         scans = self._scans.values()
         while sum(scan.held_bytes for scan in scans) > self._limits.held_bytes:
             max(scans, key=attrgetter("held_bytes")).hold_nothing()
@@ -289,9 +289,9 @@ class GapScans:
                         break
 
     def _note_if_overtaken(self, feed: PartitionFeed, state: RangeState, gap: Gap) -> bool:
-        """Note the feed, to fail, if the source may have removed missing versions of the gap.
+        """Note that the feed has to fail, if the source may have removed missing versions of the gap.
 
-        Returns whether it may.
+        Returns whether the source may have.
         """
         lowest = feed.start if gap.complete_to is None else gap.complete_to
         if lowest >= state.gc_threshold or self._is_empty(gap, state):

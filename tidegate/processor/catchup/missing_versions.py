@@ -121,7 +121,7 @@ class MissingVersions:
     def _misses_others_rows(
         self, feed: PartitionFeed, state: RangeState, parts: Iterable[Span], hand_offs: Iterable[HandOff]
     ) -> bool:
-        """Whether a feed misses versions of new keys beside those that ranges of this partition have told.
+        """Whether a feed misses versions of new keys, besides those that ranges of this partition tell of.
 
         Rows of ranges of this partition came out while the feed was spooling, so they are not missing.
         """
@@ -164,7 +164,7 @@ class MissingVersions:
         return [Gap(part, complete_to) for span in spans for part in watched_parts(span, feed.spans)]
 
     def look_at_feeds(self) -> None:
-        """Take in that other feeds are active than before. Feeds that are not active lose their gaps."""
+        """Take in a change of the active feeds. Feeds that are not active lose their gaps."""
         self._table.serves = ServedFeeds(self._feeds.active)
         active = {feed.id for feed in self._feeds.active}
         self._gaps.forget_but(active)
@@ -183,7 +183,7 @@ def _wanted(feed: PartitionFeed, gaps: Iterable[Gap]) -> Iterator[Gap]:
 
 
 def _is_forgotten(hand_off: HandOff) -> bool:
-    """Whether the parent has forgotten the promise behind this hand-off.
+    """Whether the parent has forgotten the promise from which it would have made this hand-off.
 
     It knows that its rows are complete, but not for which keys or for which feeds. A hand-off without a span
     may have ``told_gaps`` all the same: those of a feed that was detached since.

@@ -108,9 +108,9 @@ class Mutations:
     def note(self, state: RangeState, command: Command, place: MutationPlace) -> None:
         """Note the changes of a command when the partition passes it, even if the range never applies it.
 
-        A copy is not noted again. Nor is a record that is read again after a restart, which its offset shows.
-        A change may have left versions up to the command's write timestamp, and no op tells them. So ``high``
-        rises to it, and scans for feeds that begin later read up to it.
+        A copy is not noted again. A record that is read again after a restart is not noted again either: its
+        offset shows it. A change may have left versions up to the command's write timestamp, and no op tells
+        them. So ``high`` rises to it, and scans for feeds that begin later read up to it.
         """
         index, accounted = command.raft_index, state.accounted
         if not accounted.knows(index, place.offset, state.applied):
@@ -128,7 +128,7 @@ class Mutations:
     def account(self, state: RangeState, command: Command, generation: Generation) -> None:
         """Account for a command that the partition has read and the range has not applied.
 
-        Only a command counts whose index is the next one after all that is accounted for: then no entry
+        A command counts only if its index is the next one after all that is accounted for: then no entry
         before it can hide a change. ``generation`` is that of the last Snapshot that was read. A command of a
         later generation does not count: nobody knows which keys had left the range by then.
         """
@@ -196,7 +196,7 @@ class Mutations:
         state.accounted = accounted._replace(raft_index=max(index, head.raft_index), span=span, time=time)
 
     def suspect(self, state: RangeState, head: Snapshot) -> None:
-        """Count the last mutation that a snapshot tells for all keys that come with it (X8).
+        """Take the last mutation that a snapshot tells as a change of all keys that come with it (X8).
 
         The range takes this snapshot without its parents' answers, since no feed needs it. So nobody knows
         which changes the parents have noted.
@@ -208,7 +208,7 @@ class Mutations:
 
     @property
     def has_news(self) -> bool:
-        """Whether one of the three methods below would return any."""
+        """Whether one of the three methods below would return anything."""
         return bool(self._noted or self._hidden or self._untold)
 
     def take_noted(self) -> list[Mutation]:
@@ -231,7 +231,7 @@ def _time_of(state: RangeState, command: Command, place: MutationPlace) -> Times
     """Return a timestamp above everything that the range's log had closed before a command.
 
     Entries before the command may be missing. Where nobody knows what they closed, and the command closes
-    nothing, it is `MAX` until the next Snapshot gives it a time.
+    nothing, the timestamp is `MAX` until the next Snapshot gives it a time.
     """
     is_live = state.status is RangeStatus.LIVE and not place.is_behind
     if is_live and command.raft_index == state.applied + 1:
@@ -263,8 +263,8 @@ def _remember(
 def _unaccounted(state: RangeState, head: Snapshot, time: Timestamp, *, is_known: bool) -> list[Span]:
     """Return the keys of a snapshot that a mutation at ``time`` may have changed unnoticed.
 
-    These are all keys, or those that were not accounted for. Of keys that are accounted for, the mutation was
-    noticed when its index is (``is_known``), when its time is, or when the range is in no hole.
+    These are all keys, or those that were not accounted for. In keys that are accounted for, the mutation was
+    noticed if its index is accounted for (``is_known``), if its time is, or if the range is in no hole.
     """
     accounted = state.accounted
     own = accounted.span or state.span

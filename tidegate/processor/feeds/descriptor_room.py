@@ -22,9 +22,9 @@ class DescriptorLimits:
 
     Versions of tables that no feed wants are refused above ``unwanted_bytes``, and all others above
     ``wanted_bytes``. Nothing is forgotten below ``kept_bytes``. Unneeded versions are looked for when what is
-    kept is ``grows`` times what was left the last time, and not before ``look_bytes`` have come; where one
-    would be refused, after ``full_look_bytes``. If ``unfit_tables`` cannot be read, a further table is not
-    taken.
+    kept is ``grows`` times what was left the last time, or more than ``unwanted_bytes``, and not before
+    ``look_bytes`` of new versions have come. If a version would be refused, ``full_look_bytes`` are enough.
+    If ``unfit_tables`` tables cannot be read, a further table is not taken.
     """
 
     kept_bytes: int = 32 << 20
@@ -43,7 +43,7 @@ UNLIMITED: Final = DescriptorLimits(
 
 
 def nothing_is_read_yet() -> Timestamp:
-    """Return that rows of any time may be read."""
+    """Return the lowest timestamp: rows of any time may still be read."""
     return ZERO
 
 
@@ -60,7 +60,7 @@ class DescriptorRoom:
         self.lowest_read: Callable[[], Timestamp] = nothing_is_read_yet
         self.used_bytes = 0
         #: The bytes of new versions that have come since unneeded ones were looked for.
-        self._offered = limits.look_bytes  # it may have come before a restart
+        self._offered = limits.look_bytes  # so many may have come before a restart
         self._look_at = limits.kept_bytes
 
     def note_kept(self, size: int) -> None:
@@ -75,8 +75,9 @@ class DescriptorRoom:
         """Return whether unneeded versions are to be looked for before a new version is taken.
 
         To look takes time for each range and each version of the partition. So it is done when the
-        descriptors have doubled, or when there is no room; and not before ``look_bytes`` have come. If the
-        version would be refused, fewer have to come: what was needed the last time may be unneeded now.
+        descriptors have doubled, when they take more than ``unwanted_bytes``, or when there is no room; and
+        not before ``look_bytes`` have come. If the version would be refused, fewer bytes have to come: what
+        was needed the last time may be unneeded now.
         """
         self._offered += size + VERSION_BYTES
         used = self.used_bytes + size + VERSION_BYTES
@@ -112,5 +113,5 @@ class DescriptorRoom:
             )
 
     def has_unfit(self, unfit: int) -> bool:
-        """Return whether one more table may be unfit, when so many are."""
+        """Return whether one more table may be unfit when ``unfit`` tables are already."""
         return unfit < self._limits.unfit_tables

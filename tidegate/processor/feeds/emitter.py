@@ -41,8 +41,8 @@ class Destination(NamedTuple):
 class Emission:
     """The records that a feed emits: finished ones, and ``unframed`` ones that still need schema ids.
 
-    The rows of one entry of the log may have up to ``entry_bytes``, or each row, if they count ``singly``.
-    All rows together have ``size``, in keys, values and headers.
+    The rows of one entry of the log may have up to ``entry_bytes`` together. If rows count ``singly``, each
+    row may have as many. All rows together have ``size``, in keys, values and headers.
     """
 
     records: list[OutputRecord]
@@ -151,7 +151,7 @@ class _TableEmitter:
         self._topic, self._partitions, _ = destination
 
     def emit(self, row: Row, version: Version, into: Emission) -> None:
-        """Append the row's record. Behind that of a deletion append a tombstone, if the encoder wants one."""
+        """Append the row's record. After that of a deletion, append a tombstone if the encoder wants one."""
         key, value, headers = self._encoded(row, version)
         into.count(version, row_size(key, value, headers))
         partition = partition_of(key, self._partitions)

@@ -160,8 +160,8 @@ def _changed_before(
 ) -> FeedError | None:
     """Return why a feed cannot go on from an earlier epoch: rows that this epoch wrote may have changed.
 
-    Data that changed outside the op log at or below the start has failed the earlier epoch. Of a change above
-    the start the earlier epoch may not have heard (docs/protocols/hand-over.md, step H6).
+    A change outside the op log at or below the start has failed the earlier epoch. The earlier epoch may not
+    have heard of a change above the start (docs/protocols/hand-over.md, step H6).
     """
     if not message.definition.may_go_on:
         return None

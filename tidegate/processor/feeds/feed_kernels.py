@@ -23,10 +23,10 @@ from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.ranges.version import Version
 from tidegate.rows import TableDescriptor
 
-#: The most kernels of a partition. For one more, the one is given up whose versions came longest ago. A feed
-#: may have two: for its initial scan, and for what was held meanwhile.
+#: The most kernels of a partition. To make room for one more, the kernel whose versions came longest ago is
+#: given up. A feed may have two: for its initial scan, and for what was held meanwhile.
 _KERNELS_MAX: Final = 4
-#: Fewer versions than that are Python's: a kernel costs about a millisecond before its first row.
+#: Python takes fewer versions than this: a kernel costs about a millisecond before its first row.
 _FEW: Final = 32
 #: A time before all versions.
 _NEVER: Final = Timestamp(-1)
@@ -51,7 +51,7 @@ class FeedKernels:
         self._credit = credit
         self._rows = rows
         self._feeds = feeds
-        #: Fewer versions are Python's.
+        #: Python takes fewer versions than this.
         self.least = 1 if kernels.checks else _FEW
         self._planned: OrderedDict[tuple[FeedId, Timestamp | None], _Planned] = OrderedDict()
 
@@ -61,7 +61,7 @@ class FeedKernels:
         """Return what a kernel makes of versions that only one feed is given. ``None``: Python takes all.
 
         ``scanned_at`` is the time of the initial scan that found them: the descriptor of that time reads
-        them, wherever the feed starts, and even those that their writer wanted omitted from feeds.
+        them, wherever the feed starts. Versions that their writer wanted omitted from feeds are written too.
         """
         if len(versions) < self.least:
             return None
@@ -81,7 +81,7 @@ class FeedKernels:
             del self._planned[key]
 
     def _ready(self, feed: PartitionFeed, scanned_at: Timestamp | None) -> _Planned | None:
-        """Return a kernel with a plan for the feed; ``None`` where this process has none, or no credit."""
+        """Return a kernel with a plan for the feed; ``None`` if this process has no kernel, or no credit."""
         key = feed.id, scanned_at
         known = self._planned.get(key)
         versions, active = self._rows.versions, self._feeds.active

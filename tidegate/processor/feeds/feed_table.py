@@ -54,8 +54,8 @@ class PartitionFeeds:
             if feed.status is FeedStatus.REGISTERED and not feed.can_miss_versions
         )
         #: The feeds that hold the partition until it knows their starts. A feed that can miss versions does
-        #: not: scans bring what passes meanwhile. It is a plain attribute, so that another thread may read
-        #: it.
+        #: not hold it: scans bring what passes meanwhile. It is a plain attribute, so that another thread may
+        #: read it.
         self.registered: frozenset[FeedId] = frozenset(registered)
         active = [feed for feed in self._feeds.values() if feed.status is FeedStatus.ACTIVE]
         self.active: Sequence[PartitionFeed] = active

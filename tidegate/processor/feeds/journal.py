@@ -130,10 +130,11 @@ class Journal:
 
 
 class Certainty:
-    """Knows up to where a feed's rows are certainly acknowledged: before the steps that are not committed.
+    """The bound up to which a feed's rows are certainly acknowledged.
 
-    The ``journal`` tells what ``states`` were then. Of a feed that was activated in one of these steps, and
-    wants versions from before that, no row is certain.
+    The bound lies before the steps that are not committed: the ``journal`` tells what ``states`` were then.
+    If the feed was activated in one of these steps, and wants versions from before that, none of its rows is
+    certain.
     """
 
     def __init__(self, feed: PartitionFeed, states: Mapping[RangeId, RangeState], journal: Journal) -> None:
@@ -178,8 +179,8 @@ class Certainty:
     def was_told(self, hand_off: HandOff) -> bool:
         """Whether the parent noted the contents of a hand-off before the steps that are not committed.
 
-        There may be several promises at one index: for example, of a range that merges and is merged away at
-        once. So their resolved timestamp and span are compared too.
+        There may be several promises at one index: for example, if a range merges and is merged away
+        immediately after. So their resolved timestamp and span are compared too.
         """
         claim = hand_off.claim
         parent, index, told = self.then[claim.parent], claim.last_index, (hand_off.resolved, hand_off.span)

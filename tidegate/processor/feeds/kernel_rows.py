@@ -1,7 +1,7 @@
 """Gives committed versions to a kernel, and to Python what the kernel refuses.
 
 It takes the place of ``PartitionRows.decode`` and ``Emitter.emit`` for live versions. A feed gets the same
-records in the same order, and fails at the same row with the same words: errors are Python's alone.
+records in the same order, and fails at the same row with the same words: only Python makes errors.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class KernelRows:
     def make_shared_records(
         self, receivers: Sequence[PartitionFeed], versions: Sequence[Version], written: Sequence[WrittenRows]
     ) -> TakenVersions | None:
-        """Return the kernel's records of versions that go to some feeds only. ``None`` is as for `emit`.
+        """Return the kernel's records of versions that go to some feeds only; ``None`` as for `emit`.
 
         Rows that are ``written`` already are taken as they are, if they are of the present plan.
         """
@@ -120,7 +120,7 @@ class KernelRows:
         return TakenVersions(receivers, versions, joined_taken(sorted(parts, key=itemgetter(0))))
 
     def emit_all(self, feeds: Sequence[PartitionFeed], taken: TakenVersions) -> BatchEmission:
-        """Return what all of the versions give to some of their receivers."""
+        """Return the records that all taken versions give to some of their receivers."""
         return self._emission(feeds, taken.of(feeds), taken.refused)
 
     def emit_some(
@@ -131,10 +131,10 @@ class KernelRows:
         *,
         is_first: bool,
     ) -> BatchEmission | None:
-        """Return what a feed that has parted is given by ``versions``: those taken, and others, in order.
+        """Return the records that ``versions`` give to a parted feed: taken versions and others, in order.
 
-        ``is_first``: nobody was given the taken versions before, so their highs are not told yet: those of
-        the feed's own tables. ``None``: Python has to take all versions.
+        ``is_first``: nobody was given the taken versions before, so their highest timestamps are not told
+        yet; those of the feed's own tables are told here. ``None``: Python has to take all versions.
         """
         others = [
             (place, version)
@@ -162,7 +162,7 @@ class KernelRows:
     def emit_scanned(
         self, feed: PartitionFeed, versions: Sequence[Version], scanned_at: Timestamp
     ) -> BatchEmission | None:
-        """Return what a feed is given by versions that its initial scan found at a time.
+        """Return the records that versions give to a feed whose initial scan found them at ``scanned_at``.
 
         ``None`` is as for `emit`.
         """
@@ -179,7 +179,8 @@ class KernelRows:
     def _highs(self, feed: PartitionFeed, versions: Iterable[Version]) -> dict[int, Timestamp]:
         """Return, for each table of the feed, the highest timestamp of the ``versions`` that any feed wants.
 
-        These are the versions above the lowest start of the table's feeds. A table without one is left out.
+        These are the versions above the lowest start of the table's feeds. A table without such a version is
+        left out.
         """
         starts, highs = self._feeds.starts.rows, dict[int, Timestamp]()
         for version in versions:
@@ -202,7 +203,7 @@ class KernelRows:
     ) -> BatchEmission | None:
         """Return what written versions, and then shared ones, give to the receivers.
 
-        ``None``: Python has to take all of them. Receivers or descriptors are others than those for which the
+        ``None``: Python has to take all of them. Then receivers or descriptors are not those for which the
         rows were written, or the kernel broke.
         """
         joined: dict[FeedId, FeedEmission] = {}
@@ -239,7 +240,7 @@ class KernelRows:
     ) -> BatchEmission:
         """Return what a kernel has taken, and what Python makes of the versions that it refused.
 
-        It has the feeds that are given anything.
+        Only feeds that are given anything are in it.
         """
         feeds = self._feeds
         rows = self._rows.decode(refused, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
@@ -279,8 +280,8 @@ class KernelRows:
     def ready(self, receivers: Sequence[PartitionFeed]) -> Kernel | None:
         """Return the kernel with a plan for these receivers.
 
-        ``None`` without a kernel, or a descriptor, and while there is no credit for the plan that a new
-        descriptor asks for. It follows the log also where it can write nothing for them.
+        Returns ``None`` if there is no kernel, or no descriptor, or no credit for the plan that a new
+        descriptor asks for. The kernel follows the log even if it can write nothing for these receivers.
         """
         if not self._is_open:
             self._is_open = True

@@ -60,7 +60,7 @@ class NumberedTxn(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """The state that a batch is followed with. ``ranges`` has ``None`` for each that is not plain."""
+    """The state with which a kernel follows a batch. ``ranges`` has ``None`` for each that is not plain."""
 
     clock: ClockReading
     believed: int

@@ -14,8 +14,8 @@ class PlanCredit:
     """The number of lanes that may still be planned when descriptors are learnt.
 
     A plan has a lane for each version of a table and each feed that wants it, and every new descriptor asks
-    for a new plan. So a log of nothing but descriptors would cost n * n. Without credit Python writes the
-    rows until the log has earned the next plan. There is room to save up for two plans.
+    for a new plan. So a log that has only descriptors would cost n * n. Without credit Python writes the rows
+    until the log has earned the next plan. There is room to save up for two plans.
     """
 
     __slots__ = ("_lanes", "_most")

@@ -125,7 +125,7 @@ class Waiting:
         self.unreachable: list[Unreachable] = []
 
     def is_needed(self, head: Snapshot) -> bool:
-        """Whether a feed needs the range to wait: it may miss rows from before the snapshot."""
+        """Whether a feed needs the range to wait: the feed may miss rows from before the snapshot."""
         span = without_tenant(head.span)
         if self._watchers.has_earlier_rows(span):
             return True
@@ -161,7 +161,7 @@ class Waiting:
         return scan
 
     def _wanted(self, head: Snapshot, part: ScanPart) -> ScanPart | None:
-        """Return the part of the scan that feeds need of keys complete up to ``part.after``, if any."""
+        """Return what feeds need to be scanned of keys complete up to ``part.after``; ``None`` if nothing."""
         if part.after >= head.high:
             return None
         span, reach = without_tenant(part.span), Reach(part.after, head.gc_threshold)

@@ -13,9 +13,9 @@ from tidegate.processor.batch import StateChange, StateTable
 from tidegate.processor.state import state_pb2 as pb
 from tidegate.processor.state.stored_frame import pack, unpack
 
-#: The first byte of the keys of its rows of state.
+#: The first byte of the keys under which refusals are stored.
 REFUSED_PREFIX: Final = b"r"
-#: Refusals of a table that are known one by one. Of more, the two newest count as one.
+#: The most refusals of a table that are kept one by one. If there are more, the two newest become one.
 _KEPT: Final = 8
 
 
@@ -39,7 +39,7 @@ class RefusedVersion(NamedTuple):
         return self.since
 
     def without(self, version: int) -> RefusedVersion | None:
-        """Return what is refused still when a version of it is taken; ``None`` if that is nothing."""
+        """Return what is still refused when ``version`` is taken; ``None`` if nothing is."""
         if self.lowest == self.highest:
             return None
         if version == self.highest:
@@ -66,12 +66,12 @@ class RefusedVersions:
         return table_id in self._tables
 
     def has(self, table_id: int, version: int, modified: Timestamp = MAX) -> bool:
-        """Return whether a version was refused that is valid from ``modified`` on or earlier."""
+        """Return whether ``version`` was refused, and is valid from ``modified`` on or earlier."""
         refusal = self._of(table_id, version)
         return refusal is not None and refusal.since <= modified
 
     def after(self, table_id: int, version: int) -> RefusedVersion | None:
-        """Return the refusal of a later version than ``version`` that is valid first, if there is one."""
+        """Return, of the refusals of versions later than ``version``, the one that is valid first, if any."""
         later = (each for each in self._tables.get(table_id, ()) if each.highest > version)
         return min(later, default=None, key=RefusedVersion.begins)
 

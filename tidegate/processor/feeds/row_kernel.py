@@ -1,7 +1,7 @@
 """The border between a processor and a kernel: native code that makes records of committed versions.
 
 A kernel gets a plan of the rows that are wanted (``plan``), and then takes versions batch by batch. It keeps
-nothing of a batch. What it does not know it refuses without a trace, and Python takes those versions.
+nothing of a batch. It refuses versions that it does not know, without a trace, and Python takes those.
 Python's own stage (``version_rows.py``, ``emitter.py``) is the reference: every record of a kernel equals the
 one that Python would have made. docs/kernel.md has the whole picture; ``tidegate/kernel`` has the one kernel
 there is.
@@ -35,7 +35,7 @@ class LanePlan(NamedTuple):
 
 
 class VersionPlan(NamedTuple):
-    """A version of a table, and how the rows are written that it governs: those from ``since`` on.
+    """A version of a table, and how the rows that it governs are written: the rows from ``since`` on.
 
     ``lanes`` is ``None`` where Python writes them.
     """
@@ -54,7 +54,7 @@ class TablePlan(NamedTuple):
 
 
 class FeedRecords(NamedTuple):
-    """A feed's records of a batch, in log order. ``numbers`` has the version of each by its place.
+    """A feed's records of a batch, in log order. ``numbers`` has the places of their versions.
 
     They are ``unframed`` if the feed's format has schemas, else ``records``.
     """

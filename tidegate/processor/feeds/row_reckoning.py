@@ -20,7 +20,7 @@ from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.raftlog.entry import KeyValue
 from tidegate.rows import table_id_of
 
-#: Most versions have more bytes in the log: a key, a value, a timestamp, and their tags.
+#: Most versions have more bytes than this in the log: a key, a value, a timestamp, and their tags.
 _VERSION_BYTES: Final = 40
 
 
@@ -46,18 +46,18 @@ class RowReckoning:
 
     @property
     def longest(self) -> float:
-        """The bytes of rows that a byte of the log may make, about, in the worst of the tables."""
+        """About how many bytes of rows one byte of the log may make, in the worst of the tables."""
         self._look()
         return self._longest
 
     def of_feed(self, feed: PartitionFeed, key: bytes, size: int) -> int:
-        """Return about how many bytes a feed's rows have of a version with ``size`` bytes in the log."""
+        """Return about how many bytes of rows a feed gets from a version with ``size`` bytes in the log."""
         return self._width(feed, key).of(size)
 
     def fitting(
         self, row_bytes: int, feed: PartitionFeed | None, rows: Sequence[KeyValue], first: int
     ) -> int:
-        """Return the end of a scan's rows that make about so many bytes of rows, from the ``first`` one on.
+        """Return the place up to which a scan's rows, from ``first`` on, make about ``row_bytes`` of rows.
 
         The rows are for one feed, or for all feeds.
         """

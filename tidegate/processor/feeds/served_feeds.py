@@ -15,8 +15,9 @@ _SPANS_MAX: Final = 10_000
 class ServedFeeds:
     """The feeds of ``active`` that can miss versions, by span, and those in a later epoch.
 
-    A feed that cannot miss versions may still have gaps where it was detached. A range knows it by its id
-    then, and tells of it by the name of its epoch. An answer is kept, since most spans are asked for again.
+    A feed that cannot miss versions may still have gaps where it was detached. Then a range knows the feed by
+    its id, and tells of the feed by the name of its epoch. An answer is kept, since most spans are asked for
+    again.
     """
 
     def __init__(self, active: Iterable[PartitionFeed]) -> None:

@@ -135,7 +135,7 @@ def woven(one: FeedRecords, other: FeedRecords) -> FeedRecords:
 
 
 def _with(before: FeedRecords, more: FeedRecords, places: range) -> FeedRecords:
-    """Return records, and behind them those of ``more`` at some places."""
+    """Return the records of ``before``, and after them those of ``more`` at some places."""
     begin, end = places.start, places.stop
     records = some_of(more.records, places) if more.records else []
     return FeedRecords(

@@ -117,14 +117,16 @@ class PartitionRows:
         self._unfit: dict[int, _Unfit] = {}
         self._changed_unfit: set[int] = set()
         self._changed_pasts: set[int] = set()
-        #: Rows of their times cannot be read, also when the table is fit again by a later version.
+        #: Rows of the times of refused versions cannot be read, even if a later version makes the table fit
+        #: again.
         self._refused = RefusedVersions()
         #: The number of descriptor versions that were learnt. It grows with each one, and never falls.
         self.versions = 0
-        #: The value of ``versions`` when a version of each table was learnt last.
+        #: For each table, the value of ``versions`` when a version of the table was learnt last.
         self._learnt: dict[int, int] = {}
         self._known = 0
-        #: The lengths of rows of each table, by the versions that were looked at; and those that were not.
+        #: For each table, the lengths of its rows by the versions that were looked at, and the numbers of the
+        #: versions that were not looked at yet.
         self._lengths: dict[int, TableLengths] = {}
         self._unmeasured: dict[int, list[int]] = {}
 
@@ -140,7 +142,7 @@ class PartitionRows:
         return any(self._learnt.get(table_id, 0) > versions for table_id in table_ids)
 
     def lengths(self, table_id: int) -> TableLengths:
-        """Return what tells how long rows of a table may be, by all versions that it has had."""
+        """Return the lengths that rows of a table may have, by all versions that the table has had."""
         for version in self._unmeasured.pop(table_id, ()):
             head = self.catalog.head(table_id, version)
             if head is not None:
@@ -236,7 +238,8 @@ class PartitionRows:
     def _forget(self, coming: Timestamp) -> None:
         """Forget the versions by which no row is read any more.
 
-        ``coming`` is the time of the lowest row of the range whose Snapshot is read: it has not taken it yet.
+        ``coming`` is the time of the lowest row of the range whose Snapshot is read now: the range has not
+        taken that Snapshot yet.
         """
         lowest = min(self.room.lowest_read(), coming)
         for table_id in self.catalog.tables_before(lowest):
@@ -259,7 +262,7 @@ class PartitionRows:
 
         A range that comes from another partition may need it: its Snapshot has all versions by which its rows
         may still be read, down to ``lowest``. A version that is valid from a later time than a known one was
-        not forgotten: it has the number of one that was, and other content.
+        not forgotten: it has the number of a forgotten version, and other content.
         """
         past = self.catalog.past(update.table_id)
         if past is None or update.version > past.version or not self.is_new(update):
@@ -286,7 +289,8 @@ class PartitionRows:
     def _is_refused_again(self, update: DescriptorUpdate) -> bool:
         """Whether the update is a copy of one that was refused, and a later version is known.
 
-        Feeds that were there then have failed, and no feed has read rows of its time since.
+        Feeds that were active at the refusal have failed, and no feed has read rows of the version's time
+        since.
         """
         table_id, version = update.table_id, update.version
         return (
@@ -302,7 +306,7 @@ class PartitionRows:
     def read_by(self, table_id: int) -> Iterator[tuple[TableDescriptor, Timestamp, bool]]:
         """Yield which version governs rows of a table from which time on, and whether they can be read.
 
-        They cannot from the time of a refused version on, up to the next known one.
+        Rows from the time of a refused version on, up to the next known version, cannot be read.
         """
         versions = self.catalog.versions(table_id)
         ends = [*(table.modified for table in versions[1:]), MAX]
@@ -342,7 +346,8 @@ class PartitionRows:
     def _may_be_unfit(self, table_id: int) -> bool:
         """Whether it is to be remembered that a table is unfit.
 
-        Not if too many others are. While they are, no further table is taken, so nothing reads its rows.
+        It is not to be remembered if too many others are unfit. While they are, no further table is taken, so
+        nothing reads its rows.
         """
         if table_id in self._unfit or self.catalog.has_table(table_id):
             return True
@@ -358,12 +363,12 @@ class PartitionRows:
         return "" if unfit is None else f"version {unfit.version} of table {table_id}: {unfit.reason}"
 
     def refused(self) -> list[str]:
-        """Return, for tables whose newest version could not be taken, why not. ``_REFUSED_SHOWN`` at most."""
+        """Return why tables cannot be read: a sentence for each, and ``_REFUSED_SHOWN`` sentences at most."""
         return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
 
     def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
-        """See `Catalog.primary_keys`. Also ``None``, for not known, while the table is unfit, and for times
-        at which a version of it was refused.
+        """See `Catalog.primary_keys`. The result is also ``None`` (not known) while the table is unfit, and
+        for times at which a version of it was refused.
         """
         refused = self._refused.first(table_id)
         if table_id in self._unfit or (refused is not None and refused <= last):
@@ -373,8 +378,9 @@ class PartitionRows:
     def _was_read_without(self, update: DescriptorUpdate) -> bool:
         """Whether rows that the version governs were read by an older one.
 
-        Where there was no older version such rows have failed, so none was read. A version that was forgotten
-        was known when its rows were read. A later one that comes now was not, and the older ones were.
+        If there was no older version, such rows have failed, so none was read. A version that was forgotten
+        was known when its rows were read. A version later than the forgotten ones that comes only now was not
+        known then, and an older one has read its rows.
         """
         past = self.catalog.past(update.table_id)
         if past is not None and update.version <= past.version:

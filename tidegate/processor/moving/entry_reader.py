@@ -17,7 +17,7 @@ from tidegate.ranges.backlog import RawEntry
 class EntryReader:
     """The decoder of one partition's records.
 
-    It takes a record whose place is in ``refused`` for malformed.
+    It treats a record whose place is in ``refused`` as malformed.
     """
 
     def __init__(self) -> None:

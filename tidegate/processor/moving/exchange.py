@@ -43,9 +43,10 @@ class Exchanges:
         self._is_here = table.is_here
         self._deliver = deliver
         self._open: dict[RangeId, None] = {}
-        #: Those of them of which nothing had been read when they were claimed.
+        #: The ranges in ``_open`` of which nothing had been read when they were claimed.
         self._unseen: set[RangeId] = set()
-        #: The grounds on which no claim of a range has an answer; none for a range with a claim that is new.
+        #: For each range, the grounds on which none of its claims has an answer. A range with a new claim is
+        #: not here.
         self._waiting: dict[RangeId, tuple[object, ...]] = {}
         self._out: list[Exchange] = []
 
@@ -59,8 +60,8 @@ class Exchanges:
     def claim(self, claims: Iterable[Claim]) -> None:
         """Send claims to parents, each with the log time here (G1).
 
-        A claim comes with the time that its Snapshot has closed. That is the word of a single range, so it
-        may raise the claim's time to ``LEAD_MS`` above log time at most, as in the log clock.
+        A claim comes with the time that its Snapshot has closed. A single range tells that time, so it may
+        raise the claim's time to ``LEAD_MS`` above log time at most, as in the log clock.
         """
         now_ms = self._table.clock.time_ms
         for claim in sorted(claims):
@@ -70,7 +71,7 @@ class Exchanges:
     def receive(self, message: Exchange) -> None:
         """Receive a message that came by the hand-off topic.
 
-        One for a range of another partition is passed over.
+        A message for a range of another partition is passed over.
         """
         if self._is_here(receiver_of(message)):
             self._route(message)

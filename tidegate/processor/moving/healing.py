@@ -38,7 +38,7 @@ class Healing:
         self.leave_behind(state, backlog)
 
     def leave_behind(self, state: RangeState, backlog: Backlog) -> None:
-        """Go on where the range's span changed, if it changed behind the Snapshot that the range waits at.
+        """Go on where the range's span changed, if it changed after the Snapshot that the range waits at.
 
         Nobody answers a scan of keys that the range does not have any more. The entries up to the change
         become part of the hole. The scan stays in the state, since the keys that it has covered count.
@@ -56,7 +56,7 @@ class Healing:
     ) -> tuple[Sequence[Version], bool]:
         """Return the versions in a chunk that the range waits for (Q3), and whether the chunk has more.
 
-        ``fitting`` is as for `RangeScan.take_chunk`. After the last chunk the range goes on (Q4).
+        ``fitting`` means the same as for `RangeScan.take_chunk`. After the last chunk the range goes on (Q4).
         """
         scan = backlog.scan
         if scan is None or chunk.generation != backlog.head.generation:

@@ -2,7 +2,7 @@
 
 Such a timestamp does harm when it is applied. A feed that is created later starts above the highest timestamp
 that was applied, so it would have no changes until that time. A range that closes it resolves everything up
-to it, so it would not move on until then.
+to it, so the range would not move on until then.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Horizon:
     def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
         """Raise ``MalformedEntry`` where a version of a command, in a record of this time, is too far ahead.
 
-        There must be one at least.
+        At least one version must be given.
         """
         self._require(max(version.timestamp for version in versions), "the time of a version", record_ms)
 

@@ -62,8 +62,8 @@ class Parking:
 
         Returns whether it was parked.
 
-        A range that was let go on comes to the same snapshot again with its backlog. Other feeds may need it
-        by then, so it may be parked again.
+        A range that was allowed to go on comes to the same snapshot again in its backlog. Other feeds may
+        need it by then, so it may be parked again.
         """
         # The claim of an heir may have ended the range before its own log came to this snapshot.
         if state.status is RangeStatus.ENDED and head.generation > state.generation:
@@ -122,7 +122,7 @@ class Parking:
                 self._come_to_scan(state, backlog)
 
     def _come_to_scan(self, state: RangeState, backlog: Backlog) -> None:
-        """Scan for versions that the parents did not hand off, or let the range go on. All have answered."""
+        """Scan for what the parents did not hand off, or let the range go on. All parents have answered."""
         scan = self._waiting.scan_for(state, backlog.head, backlog.start)
         if scan is None:
             self._backlogs.clear(state.range_id)
@@ -145,7 +145,7 @@ class Parking:
         return answered
 
     def release_unneeded(self) -> None:
-        """Let ranges go on that no feed needs any more."""
+        """Let ranges go on if no feed needs them to wait any more."""
         for state, backlog in self._parked():
             if not self._waiting.is_needed(backlog.head):
                 self._table.touch(state.range_id).scan = None
@@ -155,11 +155,12 @@ class Parking:
         """Yield the requests to send now, and end the waits that have lasted too long.
 
         The partition is at ``offset``. After a restart it reads entries again for ranges that are behind, and
-        is at ``read`` with that. Until these are equal no backlog is too large: who dropped it would miss the
-        Snapshots that are still to be read again, with their claims and the keys that left by them.
+        has come to ``read`` with that. Until ``read`` equals ``offset``, no backlog counts as too large. If a
+        backlog were dropped, its range would miss the Snapshots that are still to be read again, with their
+        claims and the keys that left the range by them.
 
-        Silent ranges stop waiting, and ranges whose backlogs are too large. Claims that were not answered are
-        sent again (G2). Claims on ranges here whose entries are lost are given up (G3, G4).
+        Silent ranges stop waiting, and so do ranges whose backlogs are too large. Claims that were not
+        answered are sent again (G2). Claims on ranges here whose entries are lost are given up (G3, G4).
         """
         if read == offset:
             self._leave_largest(offset)
@@ -215,7 +216,7 @@ class Parking:
         return [(states[range_id], backlog) for range_id, backlog in self._backlogs.items() if backlog.parked]
 
     def _leave_largest(self, offset: Offset) -> None:
-        """Leave the parked ranges with the largest backlogs until all of them fit in the bound together."""
+        """Stop the waits of ranges with the largest backlogs, until the others together fit the bound."""
         parked = list(self._parked())
         held = sum(backlog.held_bytes for _, backlog in parked)
         if held <= self._backlog_bytes:
@@ -264,7 +265,7 @@ def _counting(hand_offs: Mapping[Claim, HandOff], told: frozenset[Claim]) -> dic
     """Return the hand-offs that answer a claim that the snapshot tells of.
 
     The others were claimed for a snapshot that was left out. Their keys may have been with another range
-    since, so their parents' word may not be true of them any more.
+    since, so what the parents told may not be true any more.
     """
     return {claim: hand_off for claim, hand_off in hand_offs.items() if claim in told}
 

@@ -165,7 +165,7 @@ class PartitionRanges:
     def is_behind(self, key: bytes | None, offset: int) -> bool:
         """Whether any range may have yet to apply a record that the partition has passed.
 
-        A record that names no range, or all of them, may be a hole of each.
+        A record that names no range, or all of them, may be a hole of each range, so the answer is true.
         """
         range_id = decode_key(key)
         if range_id is None or range_id == BROADCAST:
@@ -176,7 +176,7 @@ class PartitionRanges:
     def due(self, offset: Offset, read: Offset) -> list[Scan]:
         """Return the requests to send now, to heal ranges and to catch up.
 
-        Also ends waits that last too long. ``offset`` and ``read`` are as in `Parking.due`.
+        Also ends waits that last too long. ``offset`` and ``read`` mean the same as in `Parking.due`.
         """
         healing = [*self.parking.due(offset, read)]
         catch_ups = self.catch_ups.due(self.table.touched.values(), offset)
@@ -205,7 +205,7 @@ class PartitionRanges:
         return ((state.range_id, keys) for state in self.table for keys in state.mutated)
 
     def detach(self, feed: PartitionFeed) -> Certainty:
-        """Detach a feed (K2): take its rows of all steps that are not committed for lost.
+        """Detach a feed (K2): treat its rows of all steps that are not committed as lost.
 
         Returns up to where its rows are certain to be acknowledged.
         """

@@ -139,9 +139,10 @@ class RangeEntries:
             self._put_off(state, backlog, entry, record)
 
     def _closes(self, beat: Heartbeat) -> bool:
-        """Take a heartbeat if its range is at rest and closes by it, as by most. Returns whether it did.
+        """Take a heartbeat of a range at rest, if it can be applied directly. Returns whether it was taken.
 
-        It does what the longer way does, which has to look at all that the range may wait for.
+        Most heartbeats can. The result is the same as on the longer way, which has to look at all that the
+        range may wait for.
         """
         state = self._table.states.get(beat.range_id)
         if state is None or not self._table.rests(state):
@@ -212,7 +213,7 @@ class RangeEntries:
             self._quarantines.report_stray(range_id, record)
 
     def _refuse_nameless(self, record: LogRecord, error: MalformedEntry, *, passed: bool) -> None:
-        """Make a hole in all ranges, or in those that are behind. It changes only the exposed ones."""
+        """Make a hole in all ranges, or in those that are behind. Only exposed ranges change."""
         exposed = self._table.exposed
         states = exposed.take_out_behind(Offset(record.offset)) if passed else exposed.take_out()
         cause = f"an unreadable record that names no range: {error}"

@@ -16,16 +16,16 @@ from tidegate.processor.batch import StateChange, StateTable
 _MODULO: Final = 2**64
 _HASH_BYTES: Final = 8
 _KEY_LENGTH_BYTES: Final = 4
-#: Copying a hasher that knows its table is faster than making one.
 #: Most keys have 8 bytes: those of ranges.
 _LENGTH_8: Final = (8).to_bytes(_KEY_LENGTH_BYTES, "big")
+#: A hasher that knows its table, for each table. A copy of it is made faster than a new hasher.
 _HASHERS: Final = {
     table: blake2b(digest_size=_HASH_BYTES, person=table.value.encode()) for table in StateTable
 }
 
 
 class TableDigests(NamedTuple):
-    """The digest of each table. That of ``ranges`` leaves out the position's row, which holds the digests."""
+    """The digest of each table. That of ``ranges`` leaves out the position's row, which has the digests."""
 
     ranges: int = 0
     intents: int = 0
@@ -55,7 +55,7 @@ class RowDigests:
         self._sums = dict.fromkeys(StateTable, 0)
 
     def add_changes(self, changes: Iterable[StateChange]) -> None:
-        """Count changes in, in their order. Changes of ``intents`` are passed over."""
+        """Count the changes in the digests, in their order. Changes of ``intents`` are passed over."""
         for table, key, value in changes:
             if table is StateTable.INTENTS:
                 continue

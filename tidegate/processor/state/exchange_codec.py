@@ -21,7 +21,7 @@ _WHAT: Final = "a record of the hand-off topic"
 def encode_exchange(message: Exchange, bounds: RecordBounds = BOUNDS) -> tuple[bytes, bytes]:
     """Return (key, value) of a message's record on the hand-off topic. The key names child and parent.
 
-    A hand-off whose gaps of feeds are too many for a record is replaced by *complete up to nothing*: its
+    If a hand-off tells more gaps of feeds than fit in a record, *complete up to nothing* is sent instead: its
     child scans.
     """
     claim = message if isinstance(message, Claim) else message.claim

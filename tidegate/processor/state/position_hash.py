@@ -1,7 +1,7 @@
 """The hash at the end of a position's row. It is checked before anything of the row is parsed.
 
 A row that has digests ends with 49 bytes of a fixed layout: the four digests, and the hash of all bytes
-before it, each behind its tag. Earlier versions stored no digests, so their rows end in another way. The two
+before it, each after its tag. Earlier versions stored no digests, so their rows end in another way. The two
 kinds stay apart even if one bit or two of a row have changed: most of the five tags are still in their
 places.
 """
@@ -38,7 +38,7 @@ def hash_of_position(stored: bytes) -> int:
 
 
 def require_own_hash(value: bytes) -> bool:
-    """Whether the row has digests. Raises ``StateMismatch`` if it has and its hash does not fit."""
+    """Whether the row has digests. Raises ``StateMismatch`` if it has them and its hash does not fit."""
     found = sum(value[-at : len(value) - at + len(tag)] == tag for at, tag in _TAGS if len(value) > at)
     if found < _MOST_TAGS:
         return False
@@ -49,7 +49,7 @@ def require_own_hash(value: bytes) -> bool:
 
 
 def damaged_position(how: str) -> StateMismatch:
-    """Return the error for a position that is not the one that was written."""
+    """Return the error for a position that differs from the one that was written."""
     return StateMismatch(
         f"a partition's position is damaged: {how}. Wipe the data directory to restore the state from its "
         "changelogs"

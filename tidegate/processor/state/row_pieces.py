@@ -58,9 +58,9 @@ class RowPieces:
     # ---- to what is stored ----
 
     def split(self, changes: list[StateChange]) -> list[StateChange]:
-        """Return the changes, each small enough for a record.
+        """Return the changes, split so that each is small enough for a record.
 
-        They also remove pieces that a row does not need now.
+        Some of the returned changes remove pieces that a row does not need any more.
         """
         most = self._most
         if not self._counts and all(value is None or len(value) <= most for _, _, value in changes):

@@ -1,7 +1,7 @@
 """Writes rows of ranges at rest, which are most of a log's ranges, without a protobuf message for each.
 
-Each heartbeat of a range changes its row, and of the row only the position and two timestamps. So the bytes
-before and behind these are kept with the range. The rows are those of ``state_codec.range_row``.
+Each heartbeat of a range changes its row, but only the position and two timestamps in it. So the bytes before
+and after these are kept with the range. The rows are those of ``state_codec.range_row``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXTRAS: Final = attrgetter(
     "holes",
     "awaits_snapshot",
 )
-#: The fields that stand in its row and seldom change.
+#: The fields that stand in the row of a range at rest and seldom change.
 _MARKS: Final = attrgetter(
     "generation",
     "applied",
@@ -77,7 +77,7 @@ class RowsAtRest:
         self._times: dict[tuple[int, int, int], bytes] = {}
 
     def row(self, state: RangeState) -> StateChange | None:
-        """Return the row of a range that ``is_at_rest``; ``None`` if it has more to say after all."""
+        """Return the row of a range that ``is_at_rest``; ``None`` if it has more to store."""
         resolver = state.resolver
         marks = (*_MARKS(state), len(resolver.queue))
         kept = state.bytes_at_rest
@@ -95,7 +95,7 @@ class RowsAtRest:
     def row_again(self, state: RangeState) -> StateChange | None:
         """Return the row of a range that was at rest when its last row was written, and has closed more.
 
-        ``None`` if it was not at rest.
+        Return ``None`` if it was not at rest.
         """
         kept = state.bytes_at_rest
         if kept is None:
@@ -138,7 +138,7 @@ def _bytes_of(state: RangeState, marks: tuple[object, ...], before: BytesAtRest 
 
 
 def _field(field: int, number: int) -> bytes:
-    """Return a field with a number that is not negative. One that is zero is not written."""
+    """Return a field with a number of 0 or more. The field is not written if the number is 0."""
     return _TAGS[field] + _varint(number) if number else b""
 
 

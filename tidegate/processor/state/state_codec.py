@@ -82,10 +82,10 @@ _START: Final = Offset(0)
 class Position:
     """The position of a partition in its log and in its control topic, and what is stored with it.
 
-    ``offset`` and ``control_offset`` are those of the last record that was applied, ``NOWHERE`` before the
-    first. ``log_id`` and ``control_id`` are the ids of these topics, empty where they are not known. ``high``
-    is the highest timestamp of a version that was applied. ``sizes`` and ``digests`` are of the state that
-    was stored with it; earlier versions stored no digests. ``clock`` is the log clock; earlier versions
+    ``offset`` and ``control_offset`` are those of the last record that was applied; ``NOWHERE`` if none was.
+    ``log_id`` and ``control_id`` are the ids of these topics, empty where they are not known. ``high`` is the
+    highest timestamp of a version that was applied. ``sizes`` and ``digests`` are those of the state that was
+    stored with the position; earlier versions stored no digests. ``clock`` is the log clock; earlier versions
     stored ``log_time_ms`` alone.
     """
 
@@ -280,7 +280,7 @@ def _fill_accounted(message: pb.Accounted, accounted: Accounted) -> None:
 
 
 class StoredRange(NamedTuple):
-    """A range as its row has it, and how much must be stored beside the row."""
+    """A range as its row has it, and how many other rows must be stored for it."""
 
     state: RangeState
     offset: Offset
@@ -311,7 +311,7 @@ def is_range_key(key: bytes) -> bool:
 
 
 def is_told_key(key: bytes) -> bool:
-    """Whether a key of the ranges table is that of what a range tells others."""
+    """Whether a key of the ranges table is that of a row with what a range tells others."""
     return len(key) == _RANGE_ID_BYTES + len(_TOLD) and key.endswith(_TOLD)
 
 
@@ -405,7 +405,7 @@ def _read_waiting(row: pb.Range, state: RangeState) -> None:
         state.accounted = _accounted(row.accounted)
     state.mutated = tuple(map(_mutated, row.mutated))
     if not row.HasField("accounted") and any(each.time == MAX for each in state.mutated):
-        # Earlier versions forgot the noted index once it was applied. So the change is at or below `applied`.
+        # Earlier versions forgot the noted index when it was applied. So the change is at or below `applied`.
         state.accounted = AS_APPLIED._replace(noted=state.applied)
 
 

@@ -10,7 +10,7 @@ from tidegate.errors import ForeignRecord, StateError, StateMismatch
 
 #: The version of all stored values, except those that have a form of a later version.
 WRITTEN_VERSION: Final = 2
-#: The version of rows with what a range tells others. An earlier worker would take such a row for a range, so
+#: The version of rows with what a range tells others. An earlier worker would read such a row as a range, so
 #: it must refuse the version.
 TOLD_VERSION: Final = 3
 #: The newest version that this worker reads.

@@ -1,4 +1,4 @@
-"""Encodes and decodes what a range tells its children, its promises and holes, as a row of its own.
+"""Encodes and decodes what a range tells its children (its promises and holes) as a row of its own.
 
 The row changes when the range splits, merges or breaks, and not with each step. Lists of feeds, and their
 gaps, that come many times are stored once. Earlier versions had all of it in the range's own row.
@@ -28,10 +28,10 @@ _ENCODED_MAX: Final = 256
 
 
 def told_value(state: RangeState, most_bytes: int) -> bytes | None:
-    """Encode what the range tells others, in at most ``most_bytes``; ``None`` when there is nothing.
+    """Return the stored form of what the range tells others, in at most ``most_bytes``; ``None`` for nothing.
 
-    If that does not suffice, the range forgets its oldest promises, and then what it knows of its oldest
-    holes. A child that claims at one of these is told that nothing is known, and scans.
+    If it does not fit, the range forgets its oldest promises, and then what it knows of its oldest holes. A
+    child whose claim needs one of these is told that nothing is known, and scans.
     """
     while state.promises or state.holes:
         stored = pack(_told_message(state.promises, state.holes), TOLD_VERSION)
@@ -75,7 +75,7 @@ def read_told(state: RangeState, value: bytes) -> None:
 
 
 def read_inline(row: pb.Range, state: RangeState) -> None:
-    """Put the promises and holes into a range that an earlier version stored in the range's own row."""
+    """Put into a range the promises and holes that an earlier version stored in the range's own row."""
     state.promises = [_promise(message, read_told_gaps(message)) for message in row.promises]
     state.holes = [_hole(message, read_told_gaps(message)) for message in row.holes]
 
@@ -113,9 +113,9 @@ class _FeedSets:
 
 @lru_cache(maxsize=_ENCODED_MAX)
 def _encoded(told: tuple[ToldGaps, ...]) -> tuple[tuple[str, ...], bytes]:
-    """Return the feeds that are ``told`` of, and the stored form of their gaps.
+    """Return the feeds that are named in ``told``, and the stored form of their gaps.
 
-    Equal gaps of several feeds come once.
+    Gaps that several feeds have alike are stored once.
     """
     places: dict[Gaps, list[int]] = {}
     for place, (_, gaps) in enumerate(told):

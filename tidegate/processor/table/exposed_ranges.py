@@ -23,8 +23,8 @@ class ExposedRanges:
     """The exposed ranges of one log partition.
 
     After a restart the partition reads records again that it has passed before. Such a record is a hole only
-    of the ranges that are behind it. The other exposed ranges are put by, so that each record looks only at
-    the ranges that it concerns.
+    of the ranges that are behind it. The other exposed ranges are put aside, so that each record looks only
+    at the ranges that it concerns.
     """
 
     __slots__ = ("_by_offset", "_put_by", "touched")
@@ -33,7 +33,8 @@ class ExposedRanges:
         #: The ranges that were restored or touched, and not looked at since. `RangeTable` puts them here.
         self.touched: dict[RangeId, RangeState] = {}
         self._put_by: dict[RangeId, RangeState] = {}
-        #: A heap: from which offset on a range is behind. A range may stand in it several times.
+        #: A heap of the offsets from which on ranges are behind, each with its range. A range may be in it
+        #: several times.
         self._by_offset: list[tuple[Offset, RangeId]] = []
 
     def take_out(self) -> list[RangeState]:
@@ -68,6 +69,6 @@ class ExposedRanges:
             heappush(self._by_offset, (state.behind, state.range_id))
 
     def forget(self, states: Sequence[RangeState]) -> None:
-        """Take out ranges that were touched only by the hole that they have had."""
+        """Take out these ranges: only the hole that they have had has touched them."""
         for state in states:
             self.touched.pop(state.range_id, None)

@@ -21,7 +21,8 @@ class Backlogs:
         self._new_queue: QueueFactory = queue or (lambda _: MemoryQueue())
         self._backlogs: dict[RangeId, Backlog] = {}
         self._ready: dict[RangeId, None] = {}
-        #: Claims of snapshots that were left out of backlogs which are dropped by now: still to be sent.
+        #: Claims that are still to be sent: those of snapshots that were left out of backlogs that are
+        #: dropped now.
         self._skipped: list[Claim] = []
         #: The bytes to take out of ready backlogs before more of the log is read.
         self._owed_bytes = 0
@@ -46,7 +47,7 @@ class Backlogs:
         return bool(self._ready)
 
     def next_ready(self) -> RangeId:
-        """Return the range whose turn it is to apply of its backlog. There must be one."""
+        """Return the range whose turn it is to apply its backlog. At least one backlog must be ready."""
         range_id = next(iter(self._ready))
         self._ready[range_id] = self._ready.pop(range_id)
         return range_id
@@ -55,7 +56,8 @@ class Backlogs:
     def come_first(self) -> bool:
         """Whether ready backlogs are to be applied before more of the log is read.
 
-        Else that of a busy range might grow with each step, for as long as the log is behind.
+        Otherwise the backlog of a busy range might grow with each step, as long as the partition is behind
+        its log.
         """
         return bool(self._ready) and self._owed_bytes > 0
 
@@ -71,7 +73,8 @@ class Backlogs:
     def hold(self, range_id: RangeId, record: LogRecord) -> Backlog:
         """Return the range's backlog, and take the range out of those that are ready.
 
-        If it has none, make one with ``record`` as its first entry. An existing one does not get ``record``.
+        If the range has none, make one with ``record`` as its first entry. An existing one does not get
+        ``record``.
         """
         backlog = self._backlogs.get(range_id)
         if backlog is None:

@@ -48,8 +48,8 @@ class Quarantines:
         """Quarantine a range if it cannot go on with the snapshot that begins with ``head``.
 
         Such a snapshot shows that entries before it are missing, begins within another one, or names too many
-        parents. For any other snapshot nothing is done, and so for one that begins again after a crash of the
-        source.
+        parents. For any other snapshot nothing is done. That includes a snapshot that begins again after a
+        crash of the source.
         """
         try:
             require_replaceable(state, head)
@@ -64,7 +64,7 @@ class Quarantines:
             self.begin(state, record, str(error), state.resolved)
 
     def report_longer(self, state: RangeState, offset: Offset, cause: str) -> None:
-        """Report that a quarantined range, which was about to heal, has to begin that anew."""
+        """Report that a quarantined range, which was about to heal, has to begin its healing anew."""
         self._report(
             state.range_id,
             offset,

@@ -29,7 +29,7 @@ from tidegate.ranges.range_state import FeedsServing, RangeState
 class RangeTable:
     """The ranges of log partition ``partition`` of ``partitions``.
 
-    Whoever changes a range touches it first, so that it is noted as changed.
+    Code that changes a range touches it first, so that the range is noted as changed.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class RangeTable:
     ) -> None:
         self.partition = partition
         self.partitions = partitions
-        #: Notes what ranges were before the steps that are not committed; ``None`` if no feed can be
+        #: It notes how ranges were before the steps that are not committed; ``None`` if no feed can be
         #: detached.
         self.journal = journal
         #: Takes the open transactions that are too many for memory; ``None`` if memory holds all.
@@ -47,7 +47,7 @@ class RangeTable:
         self.states: dict[RangeId, RangeState] = {}
         #: The ranges that have changed since the last freeze.
         self.touched: dict[RangeId, RangeState] = {}
-        #: Those of them that have closed more, and are as they were in all else.
+        #: The touched ranges that have only closed more, and have changed in nothing else.
         self._closed: set[RangeId] = set()
         #: The ranges in which a record that names no range makes a hole.
         self.exposed = ExposedRanges()
@@ -109,9 +109,9 @@ class RangeTable:
     ) -> list[StateChange]:
         """Return the state rows of everything that changed since the last freeze, as bytes of this moment.
 
-        ``offset`` is the partition's position. ``read`` is how far it has read the log in this run: below the
-        position after a restart while ranges were behind. A range with a key too long for ``bounds`` is given
-        to ``refuse``, which quarantines it, so that its transactions need not be stored.
+        ``offset`` is the partition's position. ``read`` is how far it has read the log in this run; after a
+        restart it is below the position while ranges are behind. A range with a key too long for ``bounds``
+        is given to ``refuse``, which quarantines it, so that its transactions need not be stored.
         """
         changes: list[StateChange] = []
         at_rest, closed = RowsAtRest(offset), self._closed

@@ -9,5 +9,5 @@ SILENT_MS: Final = 900_000
 
 
 def is_silent(heard_ms: int, now_ms: int) -> bool:
-    """Whether a range is silent at ``now_ms`` that was heard at ``heard_ms``; both are elapsed log time."""
+    """Whether a range that was heard at ``heard_ms`` is silent at ``now_ms``, in elapsed log time."""
     return now_ms - heard_ms >= SILENT_MS
