@@ -2,7 +2,7 @@
 
 Each feed has a transactional id on the worker's own cluster, and others on the cluster of its sink
 (``tidegate.delivery.producer_ids``). A producer that opens with such an id shuts out every earlier writer:
-an owner of the feed's frontier that was taken for dead, or that has not read that the feed has ended
+an owner of the feed's frontier that was believed to be dead, or that has not read that the feed has ended
 (docs/protocols/ends-of-feeds.md).
 """
 
