@@ -382,7 +382,7 @@ class JobsOwner:
         self._registries.forget(feed_id)
 
     async def _learn_sink(self, definition: FeedDefinition) -> None:
-        """Ask the sink which cluster it is. Only a former jobs agent has asked; this one does not know it."""
+        """Ask the sink which cluster it is. A former jobs agent knew it, but this one does not."""
         purpose = (definition.id, definition.epoch, "the question to the sink")
         try:
             if self._calls.has_returned(purpose, partial(self._sinks.learn, definition)):

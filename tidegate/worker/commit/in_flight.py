@@ -44,7 +44,7 @@ class InFlightBatches:
 
     One task adds the batches that it stepped, another takes those that are acknowledged. ``limit`` only
     decides what ``has_room`` says. ``add`` takes a batch even beyond the limit, for steps that cannot wait.
-    In private code, a batch's number says how many batches were added before it, also those that are
+    Inside this class, a batch's number says how many batches were added before it, also those that are
     committed by now.
     """
 

@@ -161,7 +161,7 @@ class Stepper:
             self._framing.settle(feed_id, answer, result)
 
     def _look(self) -> None:
-        """Take the status at most once a second, and so rarely that this takes a twentieth of the time."""
+        """Take the status at most once a second, and so rarely that it takes at most 5 % of the time."""
         begun = self._clock()
         if self._status_behind and begun >= self._status_due:
             self.status = self._processor.status()

@@ -141,7 +141,7 @@ class LogPartition:
             await self._start(processor, present)
 
     async def _present(self, processor: PartitionProcessor) -> _Present:
-        """Return where log and control topic end now, if the partition has read nothing of the log."""
+        """Return where log and control topic end, if the partition has read nothing of the log; else 0."""
         if self._released or processor.next_offset is not None:
             return _Present()
         places = self._log_place, self._control_place

@@ -41,7 +41,7 @@ class Stores:
         self.intents = IntentBudget(settings.intent_memory_bytes, self._spill)
 
     def close(self) -> None:
-        """Delete the data that memory could not hold. No partition is held now, but some may be later."""
+        """Delete the data that memory could not hold. No partition is held now; some may be opened later."""
         self._spill.close()
 
 

@@ -80,7 +80,7 @@ class Standby:
         return time.monotonic() >= self._quiet_until and not self._is_held(partition)
 
     def _bring_up(self, partition: int) -> None:
-        """Read one copy to the present end. An error is logged; the worker that opens it deals with it.
+        """Read one copy to the present end. An error is logged; the partition's next owner handles it.
 
         Whatever the error is, the copy is closed, and the other copies are refreshed.
         """

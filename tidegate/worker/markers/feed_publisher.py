@@ -468,7 +468,7 @@ class FeedPublisher:
             self._persist_due = self._now() + _PROGRESS_S
 
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
-        """Write a marker (step M3). Returns ``False`` if that cannot be done now, or ever (R7)."""
+        """Write a marker (step M3). Returns ``False`` if it cannot be written now, or never can be (R7)."""
         try:
             await self._writer.check()
             records = await self._markers.of(marker)

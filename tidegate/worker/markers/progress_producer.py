@@ -33,9 +33,9 @@ class UnopenedError(UnansweredError):
 class ProgressProducer:
     """Commits progress and markers of one feed. No call keeps a thread for long.
 
-    ``new`` makes the producer. It is called here, and again for each ``open`` that follows a call which was
-    given up or fenced. ``threads`` do the calls. But after a call without an answer, ``reopening`` do the
-    calls of ``open``. So feeds that wait for their topics take no thread from the others.
+    ``new`` makes the producer. It is called immediately, and again for each ``open`` that follows a call
+    which was given up or fenced. ``threads`` do the calls. But after a call without an answer, ``reopening``
+    do the calls of ``open``. So feeds that wait for their topics take no thread from the others.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class LaggingReport:
     its initial scan is done. ``range_id`` is the range that is complete only up to there. ``scans`` is how
     many scans are under way for the feed; they hold ``held_bytes`` in memory.
 
-    ``gc_reserve_ms`` is the smallest distance from a range's GC threshold up to the begin of its gap. At 0
+    ``gc_reserve_ms`` is the smallest distance from a range's GC threshold up to where its gap begins. At 0
     the store has removed missing versions, and the feed fails. It is ``None`` while no Snapshot has told of a
     threshold.
 

@@ -275,10 +275,9 @@ class Outlet:
 
         The old writer is over: each of its rows is acknowledged, refused or given up. The new one gets all
         rows in order from the first unacknowledged batch on. Acknowledged rows of later batches are among
-        them: if they were not written again, an older version of a key could stay the key's last
-        record. Those
-        later batches are not committed yet, and wait for their copies. If the feed waits for a
-        scan, or rows of its spool are lost, its rows are dropped instead: a scan brings them.
+        them: if they were not written again, an older version of a key could stay the key's last record.
+        Those later batches are not committed yet, and wait for their copies. If the feed waits for a scan, or
+        rows of its spool are lost, its rows are dropped instead: a scan brings them.
         """
         self._writer = self._open_writer()
         self._drop_acknowledged()

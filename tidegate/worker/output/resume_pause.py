@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 _LONGEST: Final = 20  # the longest pause, times ``stall_s``: five minutes with the default of 15 s
-_GOOD: Final = 4  # times ``stall_s``: a sink that has followed for so long did not just come and go
+_GOOD: Final = 4  # times ``stall_s``: a sink that has followed for so long is not likely to stop soon
 _PATIENT: Final = 6  # times ``stall_s``, for one batch: far less than the longest pause
 
 
