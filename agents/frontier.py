@@ -65,8 +65,9 @@ class FrontierPartition:
     async def _open(self) -> None:
         """Begin with the feeds that can be seen now.
 
-        To wait for the end of the jobs topic could be for ever: an open transaction may hide it, and perhaps
-        only a publisher that begins here would abort that one (docs/protocols/markers.md).
+        This does not wait for the end of the jobs topic, since the wait might never end. An open transaction
+        may hide that end, and perhaps only a publisher that begins here would abort the transaction
+        (docs/protocols/markers.md).
         """
         follower = self._app.follower
         await follower.read_to_stable_end()
@@ -86,7 +87,7 @@ class FrontierPartition:
         feed = self._app.follower.view[feed_id]
         publisher = self.publishers.get(feed_id)
         here = feed.runs_on(Engine.WORKERS)
-        # No frontier begins with a running state that has no start; the jobs agent reports such a state.
+        # A running state without a start begins no frontier. The jobs agent reports such a state.
         begun = feed.current_state is not None and feed.current_state.start is not None
         live = here and feed.status in LIVE and begun
         if publisher is not None and (not live or publisher.definition != feed.definition):
@@ -98,7 +99,10 @@ class FrontierPartition:
             self._routes.forget(feed_id)
 
     def _is_unknown(self, feed_id: FeedId) -> bool:
-        """Whether the feed may still begin here: no state is known of it, and it is no other engine's."""
+        """Whether the feed may still begin here.
+
+        It may if no state of it is known, and if it does not belong to another engine.
+        """
         feed = self._app.follower.view[feed_id]
         return feed.current_state is None and (feed.defined is None or feed.runs_on(Engine.WORKERS))
 
@@ -124,9 +128,10 @@ class FrontierPartition:
     def _markers_of(
         self, definition: FeedDefinition, state: StateRecord
     ) -> tuple[SinkCluster | None, MarkerRecords]:
-        """Return the cluster that the feed writes to, and what makes its markers.
+        """Return the cluster that the feed writes to, and the object that makes its markers.
 
-        After an exception the publisher gets markers that raise it, and so has the feed fail (U9).
+        Raises ``SettingsError`` and ``RetryError``. For any other exception it returns markers that raise the
+        exception again, so that the feed fails (U9).
         """
         runtime = self._app.runtime
         try:
@@ -154,7 +159,7 @@ class FrontierPartition:
 
     @property
     def overlaps(self) -> Sequence[Overlap]:
-        """The keys that several ranges have at once."""
+        """The keys that several ranges have at the same time."""
         return self._routes.claims.overlaps
 
     def _tell_overlaps(self) -> None:
@@ -178,9 +183,10 @@ class FrontierPartition:
                 _log.info("ranges have no keys in common any more", ranges=list(ranges))
 
     def _is_over(self, overlap: Overlap) -> bool:
-        """Whether an overlap that is not told any more is over, and not only behind the others.
+        """Whether an overlap that ``overlaps`` does not name any more is over.
 
-        Those of the lowest keys are told. One of higher keys than all of them may still be there.
+        ``overlaps`` names those with the lowest keys, and no more than ``OVERLAPS_MAX``. So an overlap with
+        higher keys than all of them may still be there.
         """
         found = self.overlaps
         return len(found) < OVERLAPS_MAX or overlap.span.start <= found[-1].span.start
@@ -213,7 +219,7 @@ class Frontiers:
         return tuple(report for publisher in publishers if (report := publisher.report()) is not None)
 
     def overlaps(self) -> tuple[OverlapReport, ...]:
-        """Report on the keys that several ranges have at once, as this worker has read in checkpoints."""
+        """Report on the keys that several ranges have at the same time, as checkpoints have told so far."""
         found = {overlap_report(each): None for held in self.open.values() for each in held.overlaps}
         return tuple(found)[:OVERLAPS_MAX]
 

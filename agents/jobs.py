@@ -82,7 +82,7 @@ class JobsOwner:
         self._sinks = FeedSinks(app.runtime.sinks, self._look_at, self._now)
         self._registries = FeedRegistries(app.runtime.schema_ids, self._look_at, self._now)
         self._held = HeldFeeds(app.runtime.sinks, self._live_views, self._look_at)
-        #: Feeds that wait until no other feed can write to their topics, by the feed that they wait for.
+        #: For each feed: the feeds that wait until it can no longer write to topics that they want.
         self._heirs: defaultdict[FeedId, set[FeedId]] = defaultdict(set)
         self._fences = FeedFences(app)
         self._calls = BackgroundCalls(self._look_at)
@@ -179,7 +179,7 @@ class JobsOwner:
         await self._do(feed.definition, step)
 
     def _is_fenced(self, definition: FeedDefinition) -> bool:
-        """Whether step E2 is done. If it is not, it begins, and the feed is looked at behind it."""
+        """Whether step E2 is done. If it is not, it begins, and the feed is looked at after it."""
         return self._fences.has_ended(definition.id) or self._calls.has_returned(
             (definition.id, definition.epoch, "the fence"), partial(self._fences.end, definition.id)
         )
@@ -213,7 +213,7 @@ class JobsOwner:
     async def _prepare(self, definition: FeedDefinition, step: Prepare) -> None:
         """Prepare the feed's topics and start it.
 
-        A feed that began in an earlier epoch may wait for its cluster instead, since it holds no partition.
+        A feed that began in an earlier epoch holds no partition, so it may wait for its cluster instead.
         """
         cluster = step.cluster if step.cluster is not None else self._sinks.cluster_of(definition) or ""
         feed, own = self._view(definition), self._own_topics(definition)
@@ -243,7 +243,8 @@ class JobsOwner:
     def _fault(self, definition: FeedDefinition) -> str:
         """Return why the feed has to fail; empty if it need not.
 
-        An unknown cluster is asked before the feed is announced, or prepared.
+        While the sink's cluster is unknown, the topics are not checked. That cluster is asked before the feed
+        is announced or prepared, and then this is called again.
         """
         app = self._app
         return feed_fault(
@@ -276,9 +277,12 @@ class JobsOwner:
         return self._forgotten(definition) and self._fences.is_shut_out(definition.id)
 
     async def _wait_for_topics(self, definition: FeedDefinition, owner: FeedId) -> None:
-        """Have a feed wait until partitions have forgotten its topics' former owner; then fence that (E5)."""
+        """Have a feed wait until partitions have forgotten the former owner of its topics.
+
+        Then that owner is fenced (E5).
+        """
         former = self._app.follower.view[owner].definition
-        if former is None:  # its definition was deleted meanwhile: who has the topics is asked again
+        if former is None:  # its definition was deleted meanwhile: ask again who has the topics
             self._look_at(definition.id)
             return
         if not self._forgotten(former):
@@ -307,7 +311,7 @@ class JobsOwner:
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
         """Whether the feed's sink or schema registries keep it from being announced. Its state says why.
 
-        A feed is never held back if a partition may have heard of it: it holds that partition.
+        A feed that a partition may have heard of is never held back, since it holds that partition.
         """
         last, _ = self._announced.get(definition.id, (None, 0.0))
         announced = last is not None and last.message == step.message
@@ -378,7 +382,7 @@ class JobsOwner:
         self._registries.forget(feed_id)
 
     async def _learn_sink(self, definition: FeedDefinition) -> None:
-        """Ask the sink which cluster it is: a former jobs agent asked, and this one has to know it too."""
+        """Ask the sink which cluster it is. A former jobs agent knew it, but this one does not."""
         purpose = (definition.id, definition.epoch, "the question to the sink")
         try:
             if self._calls.has_returned(purpose, partial(self._sinks.learn, definition)):

@@ -1,7 +1,7 @@
-"""The rangefeed agent: makes rows, state and checkpoints of the range store's log.
+"""The rangefeed agent: makes rows, state and checkpoints from the range store's log.
 
 The modules on the right are those of ``tidegate.worker``. docs/protocols/batches.md has the reason for each
-step, and says what a crash after it leaves.
+step, and says what remains after a crash that follows the step.
 
 Opening a partition:
 
@@ -11,8 +11,8 @@ Opening a partition:
     O3  rebuild the partition processor                                 log_partition.partition_state
     O4  compare its position with the start of the log                  kafka.intake
     O5  seek the control topic, the hand-off topic and the log to
-        the positions in the state; without a state, the log only
-        when the control topic is read                                  log_partition.log_partition
+        the positions in the state; without a state, seek the log
+        only after the control topic is read                            log_partition.log_partition
     O6  publish the whole checkpoint with the first transaction         commit.commit_loop
 
 One batch:
@@ -28,7 +28,7 @@ One batch:
     8   complete: free the batch's slot, report its offset              commit.commit_loop
 
 The agent itself only passes batches on. Each partition has a commit loop with a bounded queue of its own, so
-that a slow or held partition holds no other one back.
+that a slow or held partition does not hold back the others.
 """
 
 from __future__ import annotations
@@ -81,9 +81,10 @@ class LogPartitions:
         )
 
     def _reopen(self, broken: LogPartition, broke: StepBroke) -> None:
-        """Open a partition again whose step broke: steps U2 and U3 of docs/security.md.
+        """Open again a partition whose step broke: steps U2 and U3 of docs/security.md.
 
-        The partition goes on from its durable state, more carefully. Ends the process if that cannot help.
+        The partition goes on from its durable state, more carefully. If more care cannot help, the process
+        ends.
         """
         STEPS_BROKEN.labels(broken.partition).inc()
         reopening = guarded_task(self._open_again(broken, broke), f"reopen {broken.partition}")
@@ -98,7 +99,7 @@ class LogPartitions:
         caution = broken.caution.after(broke)
         _log.error("a step broke; the partition is opened again", partition=broken.partition, exc_info=broke)
         await broken.release()
-        if self.open.get(broken.partition) is broken:  # or it was let go of meanwhile
+        if self.open.get(broken.partition) is broken:  # it may have been released meanwhile
             self._take_up(broken.partition, caution)
 
     def receive_batch(self, batch: FetchedBatch) -> None:

@@ -1,4 +1,4 @@
-"""The Faust application: group, assignment and agents. Delivery is not Faust's
+"""The Faust application: group, assignment and agents. Delivery is not done by Faust
 (docs/protocols/batches.md)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FETCH_BYTES: Final = 4 << 20  # for each partition and fetch, at least
 _HEARTBEATS_PER_SESSION: Final = 4
 _COMMIT_S: Final = 5.0
 _STOP_MARGIN_S: Final = 15.0  # time to leave the group, after the drain
-_RELEASE_MARGIN_S: Final = 30.0  # the group gives a revoked member up so much later than its drain ends
+_RELEASE_MARGIN_S: Final = 30.0  # the group waits so much longer than a drain before it gives a member up
 
 _log = structlog.get_logger("tidegate.worker")
 
@@ -114,7 +114,7 @@ class Application(faust.App):
         """Give every batch of the stream to ``receive``. This is the body of an agent.
 
         A failure ends the process. If an exception left the agent instead, Faust would acknowledge the batch
-        and restart the agent behind it.
+        and restart the agent after it.
         """
         events: AsyncIterator[Any] = stream.noack().events()
         async for event in events:
@@ -126,7 +126,7 @@ class Application(faust.App):
     # ---- life of the process
 
     async def on_first_start(self) -> None:
-        """Open what the worker needs, or refuse to start with a sentence."""
+        """Open what the worker needs. If that fails, say why in a sentence, and refuse to start."""
         try:
             await self._open()
         except TidegateError as error:
@@ -166,7 +166,7 @@ class Application(faust.App):
         )
 
     def _crash(self, reason: BaseException) -> None:
-        """End the process when a service of Faust failed: its shutdown could hang and keep partitions."""
+        """End the process when a service of Faust failed. Its shutdown could hang, and keep partitions."""
         if not self.should_stop:
             end_process(reason)
         super()._crash(reason)

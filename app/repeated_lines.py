@@ -1,4 +1,4 @@
-"""Keeps the Kafka clients from filling the log: while a broker is away they log that many times a second."""
+"""Keeps the Kafka clients from filling the log: while a broker is away, they log it many times a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 AGAIN_S: Final = 10.0
-_KINDS_MAX: Final = 1_000  # at so many kinds all are forgotten, and the next line of each is written
+_KINDS_MAX: Final = 1_000  # when so many are known, all are forgotten; then the next line of each is written
 _NUMBERS: Final = re.compile(r"\d+")
 
 
@@ -21,10 +21,10 @@ class _Kind:
 
 
 class RepeatedLines(logging.Filter):
-    """A filter for a handler: of lines that are alike it lets one pass in ``again_s`` seconds.
+    """A filter for a handler. In ``again_s`` seconds it lets one line pass of all lines that are alike.
 
-    That one says how many were dropped before it. Lines are alike if logger, level and text are equal,
-    numbers left aside. Example: "broker 1 is down" and "broker 2 is down" are alike.
+    The line that passes says how many were dropped before it. Lines are alike if logger and level are equal,
+    and their texts differ only in numbers. Example: "broker 1 is down" and "broker 2 is down" are alike.
     """
 
     def __init__(

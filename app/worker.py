@@ -31,9 +31,9 @@ class BatchWorker(faust.Worker):
         gc.set_threshold(*_GC_THRESHOLDS)
 
     async def _sentinel_task(self) -> None:
-        """Wait for tasks that were cancelled, a second at most; Faust waits for a second in any case.
+        """Wait a second at most for tasks that were cancelled. Faust would always wait for a whole second.
 
-        This is the last that runs in the loop. Everything in flight is durable by then.
+        Nothing runs in the loop after this. Everything in flight is durable by then.
         """
         cancelled = asyncio.all_tasks() - {asyncio.current_task()}
         if cancelled:

@@ -3,8 +3,9 @@
 If several partitions or feeds ask for a schema at the same time, one question goes to the registry. It is
 repeated while the registry is away.
 
-Calls block, and a registry that hangs blocks for as long as its URL allows. So each call has a thread of its
-own. It is a daemon, for which a stopping worker does not wait, and a registry has at most ``_CALLS`` of them.
+Calls block. A call to a registry that hangs blocks for as long as the registry's URL allows. So each call has
+a thread of its own. It is a daemon, for which a stopping worker does not wait, and a registry has at most
+``_CALLS`` of them.
 
 The HTTP request of a call has a second thread. If the call gives up, this thread stays until the connection
 gives up as well. That takes a few times the registry's timeout, or longer for a server that sends its headers
@@ -65,7 +66,7 @@ class Registries(Protocol):
 
 
 class _Ask:
-    """The question for the id of one schema. ``feeds`` counts who waits for the answer."""
+    """The question for the id of one schema. ``feeds`` counts, for each feed, the waits for the answer."""
 
     def __init__(self) -> None:
         self.feeds: Counter[FeedId] = Counter()
@@ -179,7 +180,7 @@ class RegistrySchemaIds:
         return ask
 
     def _leave(self, url: str, feed_id: FeedId, schema: SubjectSchema, ask: _Ask) -> None:
-        """Wait no more for a schema. When nobody waits any more, the question is dropped."""
+        """Wait no more for a schema. The question is dropped once no feed waits for its answer."""
         ask.feeds[feed_id] -= 1
         ask.feeds += Counter()  # drops the entries at 0
         if not ask.feeds:
@@ -269,13 +270,13 @@ class RegistrySchemaIds:
 
 
 def _look_at(answer: asyncio.Future[ResultT]) -> None:
-    """Mark the error of an answer as seen: asyncio would log it if all who waited have given up."""
+    """Mark the error of an answer as seen. Otherwise asyncio logs it once all who waited have given up."""
     if not answer.cancelled():
         answer.exception()
 
 
 def _redacted(url: str) -> str:
-    """Return the URL of the registry without secrets; nothing of a URL that cannot be parsed."""
+    """Return the URL of the registry without secrets; ``(unreadable)`` if it cannot be parsed."""
     try:
         return parse_registry_uri(url).shown
     except StatementError:

@@ -1,4 +1,7 @@
-"""The tables of partition state, one a file. Each has a local copy in RocksDB and a changelog in Kafka."""
+"""The tables of partition state: one in each file.
+
+Each has a local copy in RocksDB and a changelog in Kafka.
+"""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """The table of table descriptors' versions.
 
-Each log partition keeps its own copy. A descriptor stands in every partition of the log before any row that
-is written by it, and how a row is read must not depend on how far another partition has come.
+Each log partition keeps its own copy. In every partition of the log, a descriptor stands before the rows that
+are written by it. How a row is read must not depend on how far another partition has come.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of feeds that the partition has taken up, with their epoch, definition, position and start.
 
-A feed is partition state. So after a restart the partition emits exactly the same rows of it again, from the
-batch on in which it took the feed up.
+A feed is part of the partition's state. So after a restart the partition gives exactly the same rows of the
+feed again, beginning with the batch in which it took the feed up.
 """
 
 from __future__ import annotations

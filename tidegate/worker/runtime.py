@@ -40,12 +40,14 @@ class Runtime:
             steps=machine.executor(1, "steps"),
             commits=machine.executor(settings.commit_threads, "commits"),
         )
-        #: Partitions that are opened wait for the coordinator and read changelogs. Commits of others go on.
+        #: The threads that open partitions. They wait for the coordinator, and read changelogs. Meanwhile the
+        #: commits of other partitions go on, in other threads.
         self.opening_threads = machine.executor(settings.commit_threads, "openings")
         #: The threads for progress and markers of feeds. A feed whose topic takes no marker keeps one, so
         #: these are not the threads by which log partitions commit.
         self.publisher_threads = machine.executor(settings.commit_threads, "publishers")
-        #: For feeds that open their producer anew, since Kafka has not ended a transaction of theirs.
+        #: The threads for feeds that open their producer anew, since Kafka has not ended one of their
+        #: transactions.
         self.reopening_threads = machine.executor(_REOPENING, "reopening")
         self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)
         self.limits = CommitLimits(

@@ -11,7 +11,7 @@ from tidegate.worker.commit.framing import Answer, Framing, Wanted
 
 
 class AskedIds:
-    """The questions to schema registries that one step waits for: one a feed, all asked at the same time.
+    """The questions to schema registries that one step waits for: one for each feed, all asked together.
 
     ``answers`` has the answers that ``look`` has found so far.
     """

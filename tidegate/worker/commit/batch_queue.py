@@ -28,7 +28,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records for one step, and the log position behind them."""
+    """Records for one step, and the log position after them."""
 
     records: Sequence[LogRecord]
     end: int
@@ -88,7 +88,7 @@ class BatchQueue:
         return taken
 
     def put_back(self, rest: Batch) -> None:
-        """Put back the records of a batch that its step has not taken. They are the next step's."""
+        """Put back the records of a batch that its step has not taken. The next step gets them."""
         self._waiting.appendleft(rest)
 
     def _take_joined(self) -> Batch | Cut:

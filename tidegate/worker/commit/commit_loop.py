@@ -82,8 +82,8 @@ class CommitLoop:
 
     ``held_limit_s`` is how long new feeds may hold the partition, in seconds of the monotonic ``clock``.
     ``broke`` is called when a step broke. Nothing is stepped after that, and ``drain`` waits for the batches
-    in flight. ``reported`` is called with each incident of a step, ``completed`` with each batch that is
-    durable, and ``kept``, in a thread of the commits, with each refused record, which it keeps aside.
+    in flight. ``reported`` is called with each incident of a step, and ``completed`` with each batch that is
+    durable. ``kept`` stores a refused record: it is called with each of them, in a thread of the commits.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class CommitLoop:
 
     @property
     def status(self) -> PartitionStatus:
-        """The partition's state as operators see it: about a second older than the last step at most."""
+        """The partition's state as operators see it: at most about a second older than the last step."""
         return self._stepper.status
 
     @property
@@ -209,8 +209,8 @@ class CommitLoop:
     async def _step_outlet(self) -> InFlight | None:
         """Take the step that is due for a feed: fail it (R2), detach it (K2), or one of K4 to K6.
 
-        This needs no room among the batches in flight: the batches that fill it may wait for just this step.
-        Returns ``None`` when nothing is due.
+        The step is taken even if there is no room among the batches in flight, since these batches may wait
+        for just this step. Returns ``None`` when nothing is due.
         """
         match self.outlets.look():
             case OutletChange.DETACH | OutletChange.REFUSE, _ if (
@@ -226,7 +226,7 @@ class CommitLoop:
                 return await self._step_change(OutletChange.ATTACH, self.processor.attach, feed_id)
             case OutletChange.STALL, feed_id if not self._draining:
                 return await self._step_change(OutletChange.STALL, self.processor.stall, feed_id)
-            # K6; also ATTACH of a feed that the processor has made wait for a scan: its spool misses rows
+            # K6; also ATTACH of a feed that the processor has made wait for a scan: its spool lacks rows
             case _, feed_id if not self._draining:
                 return await self._step_change(OutletChange.RESUME, self.processor.resume, feed_id)
             case _:

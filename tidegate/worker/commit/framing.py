@@ -82,7 +82,7 @@ class Framing:
     async def ask(self, wanted: Wanted) -> Answer:
         """Ask the registry for the ids, and wait without limit; cancel the task to give up.
 
-        Returns the ids, or the registry's refusal. An exception that nobody foresaw is one too (U1).
+        Returns the ids, or the registry's refusal. An exception that nobody foresaw counts as a refusal (U1).
         """
         try:
             return await self._schema_ids.ids(wanted.url, wanted.feed_id, wanted.schemas)
@@ -90,9 +90,10 @@ class Framing:
             return feed_error(refusal)
 
     def settle(self, feed_id: FeedId, answer: Answer, result: StepResult) -> None:
-        """Make records of a feed's rows with the ids.
+        """Make records from a feed's rows and the ids.
 
-        For an error, fail the feed; for a feed that is being removed, forget it: its rows are left out.
+        If the answer is an error, fail the feed. If it is ``None``, the feed is being removed: forget the
+        feed, and leave its rows out.
         """
         if answer is None:
             self._processor.forget(feed_id, result)

@@ -16,7 +16,7 @@ class HoldClock:
     """A timer for the feeds that hold one partition.
 
     ``due`` is the time of ``clock`` at which the partition gives these feeds up, and infinite while no feed
-    holds it. The ``limit_s`` seconds begin anew when one of the feeds is activated or removed, for that shows
+    holds it. The ``limit_s`` seconds begin anew when one of the feeds is activated or removed. That shows
     that the jobs agent is at work.
     """
 

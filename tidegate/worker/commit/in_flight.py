@@ -42,9 +42,10 @@ class InFlight:
 class InFlightBatches:
     """The batches of a partition that are stepped and not committed, in order.
 
-    One task adds the batches that it stepped, another takes those that are acknowledged. ``limit`` bounds
-    them through ``has_room`` alone: ``add`` takes one more all the same, for steps that cannot wait. Inside,
-    a batch's number says how many were added before it, committed ones included.
+    One task adds the batches that it stepped, another takes those that are acknowledged. ``limit`` only
+    decides what ``has_room`` says. ``add`` takes a batch even beyond the limit, for steps that cannot wait.
+    Inside this class, a batch's number says how many batches were added before it, also those that are
+    committed by now.
     """
 
     def __init__(self, limit: int) -> None:
@@ -126,8 +127,8 @@ class InFlightBatches:
     async def acknowledged(self) -> list[InFlight]:
         """Wait until the first batch is acknowledged.
 
-        Returns it with the batches right behind it that are acknowledged as well; an empty list at the end,
-        when all batches are committed. The returned batches stay in flight until ``complete``.
+        Returns it with the batches right after it that are acknowledged as well. Returns an empty list at the
+        end, when all batches are committed. The returned batches stay in flight until ``complete``.
         """
         while True:
             if group := self._ready():
@@ -148,8 +149,10 @@ class InFlightBatches:
         self._taken = 0
 
     def _ready(self) -> list[InFlight]:
-        """Return the first batches that may be committed: all acknowledged, and none without those it belongs
-        to.
+        """Return the first batches that may be committed.
+
+        All of them are acknowledged. A batch that has to be committed together with a later one is only
+        among them if the later one is.
         """
         ready = needed = 0
         if not self._untouched:

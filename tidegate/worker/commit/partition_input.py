@@ -16,7 +16,7 @@ _NOT_CAREFUL: Final[Mapping[Input, int]] = {}
 
 
 class PartitionInput:
-    """The waiting input of one log partition: added at any time, taken between two batches.
+    """The waiting input of one log partition. It is added at any time, and taken between two batches.
 
     ``came`` is called when something was added. ``present`` is the log position that must be reached before a
     new feed is registered. ``alone_to`` names, for each input, the offset up to which every record has a step

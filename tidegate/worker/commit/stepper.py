@@ -53,7 +53,10 @@ class Processor(FeedProcessor, Protocol):
 
 
 class RunningStep(NamedTuple):
-    """A step that is under way: for how many seconds, and of which records, as words. 0 if there is none."""
+    """The step that is under way: its seconds so far, and the records that it takes, in words.
+
+    If there is none, ``seconds`` is 0.
+    """
 
     seconds: float = 0.0
     records: str = ""
@@ -121,7 +124,7 @@ class Stepper:
 
     @property
     def look_due(self) -> float | None:
-        """The time of ``clock`` to call ``look`` at; ``None`` while the status is that of the last step."""
+        """The time of ``clock`` at which ``look`` is due; ``None`` if the status is that of the last step."""
         return self._status_due if self._status_behind else None
 
     async def look(self) -> None:
@@ -158,7 +161,7 @@ class Stepper:
             self._framing.settle(feed_id, answer, result)
 
     def _look(self) -> None:
-        """Take the status: once a second at most, and for at most a twentieth of the time."""
+        """Take the status at most once a second, and so rarely that it takes at most 5 % of the time."""
         begun = self._clock()
         if self._status_behind and begun >= self._status_due:
             self.status = self._processor.status()
@@ -168,7 +171,7 @@ class Stepper:
 
 
 def _records_of(argument: object) -> str:
-    """Return which records a step is of: ``offsets 5 to 9``. Empty for a step of no records."""
+    """Return in words which records a step takes: ``offsets 5 to 9``. Empty if it takes none."""
     if not isinstance(argument, Sequence) or isinstance(argument, str) or not argument:
         return ""
     first, last = (getattr(each, "offset", None) for each in (argument[0], argument[-1]))

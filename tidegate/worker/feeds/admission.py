@@ -48,7 +48,7 @@ class Refused:
 
 
 Verdict: TypeAlias = Admitted | WaitingVerdict | Refused
-#: Is called with a feed, and with the seconds after which its verdict should be looked at, at the latest.
+#: Is called with a feed, and with the number of seconds within which its verdict should be looked at.
 LookAt: TypeAlias = Callable[[FeedId, float], None]
 #: Takes the sentence that says what the feed waits for now.
 Tell: TypeAlias = Callable[[str], None]
@@ -87,7 +87,7 @@ class Questions:
     def verdict(self, feed_id: FeedId, ask: Ask) -> Verdict:
         """Return the last verdict, and begin to ask again if that is due. Never waits.
 
-        After an exception that ``ask`` raises the feed waits, and is asked about again (U7).
+        If ``ask`` raises an exception, the feed waits, and the question is asked again (U7).
         """
         question = self._questions.setdefault(feed_id, _Question())
         if question.task is not None:

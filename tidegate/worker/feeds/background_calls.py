@@ -1,7 +1,7 @@
-"""Calls to Kafka clusters that a jobs agent makes without standing still.
+"""Calls to Kafka clusters for which a jobs agent does not wait.
 
-A cluster may take long to give no answer, or topics of a feed may have too few replicas in sync. The other
-feeds have their steps meanwhile.
+A call may take long: the cluster may not answer, or topics of a feed may have too few replicas in sync.
+Meanwhile the agent takes the steps of other feeds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from tidegate.changefeed.definition.feed import FeedId
 
-#: A feed, its epoch, and the step that the call is for. Each step is called for by one call at a time.
+#: A feed, its epoch, and the step that the call is for. Each step has one call at a time.
 Purpose: TypeAlias = tuple[FeedId, int, str]
 
 
@@ -24,9 +24,10 @@ class BackgroundCalls:
         self._tasks: dict[Purpose, asyncio.Task[None]] = {}
 
     def has_returned(self, purpose: Purpose, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Return whether ``call`` has come to its end. The first question begins it.
+        """Return whether ``call`` has come to its end. The first question begins the call.
 
-        Raises what the call raised. Its end is told once: the next question begins the call anew.
+        Raises what the call raised. The end is reported only once. A question after that begins the call
+        anew.
         """
         task = self._tasks.get(purpose)
         if task is None:

@@ -2,7 +2,7 @@
 
 Each feed has a transactional id on the worker's own cluster, and others on the cluster of its sink
 (``tidegate.delivery.producer_ids``). A producer that opens with such an id shuts out every earlier writer:
-an owner of the feed's frontier that was taken for dead, or that has not read that the feed has ended
+an owner of the feed's frontier that was believed to be dead, or that has not read that the feed has ended
 (docs/protocols/ends-of-feeds.md).
 """
 
@@ -31,7 +31,7 @@ _FENCE_S: Final = 15.0  # the longest wait for a cluster, for each transactional
 class FeedFences:
     """Fences the writers of feeds for one jobs agent, and remembers which feeds it has fenced.
 
-    A later agent does not know that, and fences again. This does no harm.
+    A later agent does not know which ones, and fences them again. This does no harm.
     """
 
     def __init__(self, app: Shell) -> None:
@@ -92,8 +92,8 @@ class FeedFences:
 class Fencing:
     """A call that fences the writers of one transactional id. It is made once, in a thread.
 
-    ``call`` uses the producer ``fence``, which is closed behind it. ``servers`` are the cluster's addresses.
-    ``until_then`` says what is the matter until the call has succeeded.
+    ``call`` uses the producer ``fence``, which is closed after it. ``servers`` are the cluster's addresses.
+    ``until_then`` is a clause for errors: it says what is true until the call has succeeded.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Fencing:
     async def done_by(self, threads: Executor) -> None:
         """Make the call in one of ``threads``, and wait for it for a bounded time. Raises ``RetryError``.
 
-        Other feeds that wait for the cluster may have taken all the threads. Then the call is not begun.
+        If other feeds that wait for the cluster keep all the threads for that time, the call is not begun.
         """
         calling = asyncio.get_running_loop().run_in_executor(threads, self._make)
         try:

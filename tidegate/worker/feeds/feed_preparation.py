@@ -47,9 +47,9 @@ async def prepared(
 ) -> StateRecord:
     """Create the feed's topics on the cluster with the id ``cluster_id``. Returns the state to be stored.
 
-    That is the state in which the feed starts, waits or has failed. Before topics are created that no record
-    names yet, a waiting state is returned that names them: it has to be stored first, and ``prepared`` called
-    again.
+    That is the state in which the feed starts, waits or has failed. If topics are to be created that no
+    record names yet, nothing is created. Instead a waiting state that names the topics is returned. The
+    caller has to store it first, and then to call ``prepared`` again.
     """
     sink = runtime.sinks.of(definition, cluster_id)
     try:
@@ -70,10 +70,10 @@ async def prepared(
 
 
 async def _in_thread(threads: Executor, call: Callable[[], AnswerT]) -> AnswerT:
-    """Return what ``call`` returns. It is made in one of the threads of a sink's cluster.
+    """Make the call in one of the threads of a sink's cluster, and return what it returns.
 
-    Markers of other feeds that wait for that cluster may have taken them all. Then the call is not begun, and
-    ``BrokerUnavailable`` is raised.
+    Markers of other feeds that wait for that cluster may keep all the threads. If none is free in time, the
+    call is not begun, and ``BrokerUnavailable`` is raised.
     """
     begun = Event()
 

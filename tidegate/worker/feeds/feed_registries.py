@@ -55,9 +55,10 @@ class FeedRegistries:
         has_begun: bool = False,
         subjects: NewSubjects = _NONE,
     ) -> Verdict:
-        """Return what is known now about a feed that is to begin, or to go on: ``has_begun``. Never waits.
+        """Return what is known now about a feed that begins, or goes on if it ``has_begun``. Never waits.
 
-        ``live`` are the feeds that run; of those with one registry, the first and the last by id are enough.
+        ``live`` are the feeds that run. Of the feeds that share a registry, the first and the last by id are
+        enough.
         ``subjects`` must be new in the feed's registry.
         """
         verdict: Verdict = Admitted()
@@ -115,12 +116,15 @@ class FeedRegistries:
         )
 
     def _is_told(self, wait: RegistryWait) -> bool:
-        """Whether a wait is worth a sentence: a first question that was asked just now is normal."""
+        """Whether the sentence tells of a wait.
+
+        A wait that has just begun, and whose first question has no answer yet, is normal and is not told.
+        """
         return wait.tries > 0 or self._clock() - wait.since >= SILENCE_S
 
 
 def live_registry(feed: FeedView) -> Iterable[str]:
-    """Return the registry of a feed that runs on workers; nothing for one that has none."""
+    """Return the registry of a live feed of workers; nothing for other feeds, or without a registry."""
     definition = feed.definition if feed.runs_on(Engine.WORKERS) and feed.status in LIVE else None
     if definition is None or definition.options.format is not Format.AVRO:
         return ()

@@ -1,15 +1,19 @@
 """Closes the clients of sinks and schema registries that no live feed of this worker needs any more.
 
-1. Every 30 s the live feeds are looked at: those of workers that have not ended, whatever partitions this
-   worker has.
-2. A cluster or a registry that no live feed names at two looks is closed, in a thread.
+1. Every 30 s the live feeds are looked at. These are all feeds of workers that have not ended. It does not
+   matter which partitions this worker has.
+2. A cluster or a registry that no live feed names at two looks, one after the other, is closed in a thread.
 3. A feed that comes back opens it anew.
 
-Failure cases: rows of an ended feed still wait for a cluster: it is closed ten minutes later. Its row writer
-comes to its end then, and whoever has it opens another one (step R6 of docs/protocols/refused-rows.md).
-Markers are still being written: the cluster stays open until their publisher has ended. A registry is being
-asked: it stays open until the answer has come. The jobs topic is not read to its end yet: a feed that this
-worker does not know yet may have its registry opened anew.
+Failure cases:
+
+* Rows of an ended feed still wait for a cluster. Then the cluster is closed only after ten minutes. Its row
+  writer comes to its end then, and a feed that still uses this writer opens another one (step R6 of
+  docs/protocols/refused-rows.md).
+* Markers are still being written. Then the cluster stays open until their publisher has ended.
+* A registry is being asked. Then it stays open until the answer has come.
+* The jobs topic is not read to its end yet. Then the registry of a feed that this worker does not know yet
+  may be closed, and is opened anew for the feed.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ class UnusedClients:
         self._task = guarded_task(self._work(), "unused clients")
 
     def look(self) -> None:
-        """Close what no live feed has named at this look and the one before."""
+        """Close what no live feed has named at this look nor at the one before."""
         live = list(_live(self._view))
         self._sinks.close_unused(frozenset(_sinks(live)))
         urls = (definition.options.confluent_schema_registry for definition in live)

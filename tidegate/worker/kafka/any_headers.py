@@ -1,8 +1,9 @@
 """Lets aiokafka read records whose headers have names that are not UTF-8.
 
-Kafka takes any bytes as the name of a header. aiokafka decodes names strictly, and its parser ends at such a
-record. No header of an input counts for anything here, so such a batch is read once more by its parser in
-Python, which puts U+FFFD for what is no text. All other batches are read by the parser in C as before.
+Kafka takes any bytes as the name of a header. aiokafka decodes names strictly, and its parser fails at a name
+that is not UTF-8. tidegate uses no headers of the records that it reads. So the fetch with such a record is
+read once more, by aiokafka's parser in Python, with U+FFFD in place of bytes that are no text. All other
+fetches are read by the parser in C as before.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class FetchedRecords:
 
 
 class ReadablePartition(fetcher.PartitionRecords):
-    """The records of one partition in a fetch. It goes on after a header's name that is no text."""
+    """The records of one partition in a fetch. Reading goes on after a header's name that is no text."""
 
     def __init__(self, tp: Any, records: Any, aborted: Any, *more: Any) -> None:
         self._raw, self._aborted = records.raw, list(aborted or ())
@@ -88,6 +89,6 @@ class ReadablePartition(fetcher.PartitionRecords):
 
 
 def read_any_headers() -> None:
-    """Let all of aiokafka's consumers in this process read such records. There is no setting for it."""
+    """Let all of aiokafka's consumers in this process read such records. aiokafka has no setting for it."""
     fetcher.MemoryRecords = FetchedRecords
     fetcher.PartitionRecords = ReadablePartition

@@ -1,7 +1,7 @@
 """The partitions that this worker holds, and the way from one assignment to the next.
 
-Usually the group revokes before it assigns. A member that missed a rebalance, though, is handed its next
-assignment at once. So before partitions are taken up, all that are still held are released, and only the
+Usually the group revokes before it assigns. But a member that missed a rebalance gets its next assignment
+without that. So before partitions are taken up, all that are still held are released, and only the
 newest assignment counts.
 """
 
@@ -90,7 +90,7 @@ class Assignment:
                 self._holders[topic].assigned(partition)
 
     async def _release(self) -> None:
-        """Release all partitions. If that takes too long the process ends: the group gives them away then."""
+        """Release all partitions. If that takes too long, the process ends, and others get the partitions."""
         releases = asyncio.gather(*(holder.released() for holder in self._holders.values()))
         try:
             await asyncio.wait_for(releases, self._drain_timeout_s)

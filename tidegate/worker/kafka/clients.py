@@ -77,7 +77,7 @@ def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]
 
 
 def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
-    """Open a client of a Kafka cluster, which ``client`` makes.
+    """Return a client of a Kafka cluster, which calling ``client`` opens.
 
     Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot read.
     """

@@ -1,6 +1,6 @@
 """Takes one partition's batches in an unbroken sequence, whatever happens to them on the way (step 1).
 
-On their way from the broker batches pass through queues that are cleared on rebalances and at shutdown, and
+On their way from the broker, batches pass through queues that are cleared on rebalances and at shutdown, and
 through a consumer that resets its position when the log was cut. The intake trusts none of these. It takes a
 batch only if it begins where the last one ended, and sends the consumer back otherwise.
 """
@@ -71,11 +71,11 @@ class Intake:
 
     @property
     def hears_of_end(self) -> bool:
-        """Whether fetches tell where the partition ends. They do not before the first, and while halted."""
+        """Whether fetches tell where the partition ends: not before the first one, nor while halted."""
         return self.end is not None and not self._halted
 
     def note_end(self, end: int) -> None:
-        """Note where the partition ends, as somebody told, perhaps some time ago."""
+        """Note where the partition ends. The news may be old: a lower end than before does not count."""
         self.end = end if self.end is None else max(self.end, end)
 
     def open(self, offset: int) -> None:
@@ -88,8 +88,8 @@ class Intake:
     def receive_batch(self, batch: FetchedBatch) -> None:
         """Take the batch if it begins where the last one ended; else send the consumer back to that place.
 
-        A batch that follows is taken even while the consumer is being sent back: the fetch may be faster than
-        the answer to the seek, and no later fetch would bring that batch again.
+        A batch that follows the last one is taken even while the consumer is being sent back. The fetch may
+        be faster than the answer to the seek, and no later fetch would bring that batch again.
         """
         if self._closed or not self._opened:
             return
@@ -156,7 +156,7 @@ class Intake:
     async def _find_place(self) -> None:
         """Find the place to go on from: the start of the topic if it was cut above the next offset.
 
-        Batches may be taken while the answers are on their way, so ``_next`` may be above these by then.
+        Batches may be taken while the answers are on their way, so ``_next`` may have risen by then.
         """
         wanted = self._next
         first = (await self._flow.earliest_offsets(self.tp))[self.tp]
@@ -180,7 +180,7 @@ async def insisted(
 ) -> AnswerT | None:
     """Ask Kafka about a partition until it answers. Returns ``None`` once ``is_over``.
 
-    Nobody may lead the partition at present: the question is asked again each second then.
+    It may be that no broker leads the partition at present. Then the question is asked again each second.
     """
     while not is_over():
         try:

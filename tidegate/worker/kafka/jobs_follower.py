@@ -34,7 +34,10 @@ _log = structlog.get_logger("tidegate.jobs")
 
 
 class _End(NamedTuple):
-    """The end of the topic, for which somebody waits. ``stable``: only up to the oldest open transaction."""
+    """An end of the topic that somebody waits for.
+
+    If ``stable``, it lies where the oldest open transaction begins; otherwise it is the end of all records.
+    """
 
     stable: bool
     reached: asyncio.Future[None]
@@ -57,7 +60,7 @@ class JobsFollower:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._closed = threading.Event()
         self._consumer = _consumer(settings, machine, "read_committed")
-        # This one reads no records: it is only asked for the end of the topic.
+        # This consumer reads no records. It only asks for the end of the topic.
         self._uncommitted = _consumer(settings, machine, "read_uncommitted")
         self._thread = machine.background(self._follow, "jobs-follower")
 
@@ -74,9 +77,10 @@ class JobsFollower:
     async def read_to_end(self, closing: asyncio.Event) -> bool:
         """Wait until all that is on the topic now is in ``view``. Returns ``False`` if ``closing`` is set.
 
-        An open transaction hides the records that are committed behind it, so this waits for its end. If its
-        writer has died, the first act of the writer's successor ends it (M0). So a caller must have done its
-        own first act before it waits here: otherwise two could wait for each other.
+        An open transaction hides the records that are committed after it, so this waits until the transaction
+        ends. If the transaction's writer has died, the first act of that writer's successor ends it (M0). So
+        a caller must do its own first act before it waits here. Otherwise two callers could wait for each
+        other.
         """
         reached = self._ask(stable=False)
         closed = asyncio.ensure_future(closing.wait())
@@ -104,9 +108,10 @@ class JobsFollower:
         return reached
 
     def _offset_of(self, end: _End) -> int:
-        """Ask Kafka for the last stable offset, or for the end of the topic.
+        """Return the last stable offset, or the end of the topic, as Kafka has it now.
 
-        Kafka tells a committed reader the last stable offset alone. The uncommitted reader asks for the end.
+        A reader of committed records can ask only for the last stable offset. So a reader of uncommitted
+        records asks for the end.
         """
         reader = self._consumer if end.stable else self._uncommitted
         topic = self._place.topic
@@ -145,7 +150,7 @@ class JobsFollower:
                 _log.warning("following the jobs waits for Kafka", cause=cause)
 
     def _receive(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
-        """Take records and questions, in the loop. An exception ends the process: a loop only logs it."""
+        """Take records and questions, in the loop. An exception ends the process: the loop only logs it."""
         try:
             self._apply(messages, asked)
         except Exception as error:

@@ -1,18 +1,18 @@
-"""Takes members whose process has died out of the consumer group, so that a restarted worker need not wait.
+"""Removes dead members from the consumer group, so that a restarted worker need not wait.
 
-The group waits for a dead member until its session expires, and gives nobody a partition meanwhile. A worker
-that starts again on the same data directory knows more: it has the directory's lock, so the process before it
-is dead. Each worker notes in the directory the name that the group gave it. Its successor first asks to join
-the group, and then has the group forget that name.
+A member is dead when its process has died. The group waits for it until its session expires, and gives nobody
+a partition meanwhile. A worker that starts again on the same data directory knows more: it has the
+directory's lock, so the process before it is dead. Each worker notes in the directory the name that the group
+gave it. Its successor first asks to join the group, and then has the group forget that name.
 
 The order matters. A group that loses its last member before the next one has asked is empty, and an empty
 group waits for more members before it gives out partitions (``group.initial.rebalance.delay.ms``: 3 s unless
 the brokers say otherwise).
 
-A directory that was copied while its worker ran names a living member. That member is thrown out once, and
-joins again at its next heartbeat; from then on each directory names its own. If the living member has to
-write before it has noticed, it is fenced, ends like every worker that was taken for dead, and joins when it
-starts again.
+A directory that was copied while its worker ran names a living member. That member is removed once, and joins
+again at its next heartbeat. From then on each directory names its own member. If the living member has to
+write before it has noticed, it is fenced. It ends then, as every worker does that is wrongly believed to be
+dead, and joins when it starts again.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Membership:
 async def take_out(coordinator: Any, client: Any, names: tuple[str, ...]) -> bool:
     """Have the group forget these members. Returns whether it has.
 
-    The request takes another connection than the coordinator's. On that one the group's answer to this
-    worker's wish to join is awaited, and it may come only after this request.
+    The request does not use the coordinator's connection. On that connection this worker's request to join
+    still waits for its answer, and that answer may come only after the request of this function.
     """
     for name in names:
         request = LeaveGroupRequest(coordinator.group_id, name)

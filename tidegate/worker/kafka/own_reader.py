@@ -1,4 +1,4 @@
-"""Opens consumers that read outside of the group, and tells their messages from errors and ends."""
+"""Opens consumers that read outside of the group, and distinguishes records from errors and ends."""
 
 from __future__ import annotations
 

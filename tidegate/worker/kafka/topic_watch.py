@@ -1,8 +1,8 @@
 """Notices a topic that is deleted and created again under a running worker.
 
 The offsets of the new topic, and the raft indexes in a new log, mean something else. Neither Kafka client
-tells of the change, since both know topics by name. Records that are read in the seconds before it is noticed
-may be wrong (docs/protocols/opening-a-partition.md#topics-that-were-made-anew).
+notices the change, since both know topics by name. Records that are read in the seconds before the change
+is noticed may be wrong (docs/protocols/opening-a-partition.md#topics-that-were-made-anew).
 """
 
 from __future__ import annotations

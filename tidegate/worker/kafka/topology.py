@@ -1,4 +1,4 @@
-"""Checks the brokers, the log and the internal topics at start, and creates internal topics that miss."""
+"""Checks the brokers, the log and the internal topics at start, and creates missing internal topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transactional producers of a worker, by its settings."""
+"""The transactional producers of a worker, made by its settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tidegate.worker.process.settings import Settings
 class WorkerTransactionalProducer(transaction.TransactionalProducer):
     """A ``TransactionalProducer`` with the settings of a worker: its own, or those for a sink's cluster.
 
-    It writes state, messages and markers. The bounds of feeds' definitions are constants, so a lower
-    ``max_record_bytes`` is no limit of a record here. Batches of several records have no more than that.
+    It writes state, messages and markers. The bounds of feeds' definitions are constants, so a record
+    here may be larger than ``max_record_bytes``. A batch of several records may not be larger than that.
     Raises ``SettingsError`` where no client can be opened.
     """
 

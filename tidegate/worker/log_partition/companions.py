@@ -1,4 +1,4 @@
-"""Topics that have as many partitions as the log, and are read beside it by the same owner.
+"""Topics that have as many partitions as the log, and that are read together with it by the same owner.
 
 Faust assigns partitions of the same number together. Their records go to the commit loop of the log
 partition, which takes them up between two batches. Where reading begins after a restart is part of that
@@ -26,4 +26,4 @@ class Companion:
         self._receive(batch)
 
     async def released(self) -> None:
-        """Do nothing: the log partition lets go of both."""
+        """Do nothing: the log partition releases both."""

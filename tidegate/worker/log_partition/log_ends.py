@@ -1,7 +1,7 @@
-"""Asks the broker every few seconds where partitions end, if no fetch tells.
+"""Asks the broker every few seconds where partitions end, if no fetch tells it.
 
 A halted partition fetches nothing, and falls behind. Without these questions the number of records that it is
-behind would stand still in reports.
+behind would not change in reports.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class _Present(NamedTuple):
     """The ends of log and control topic at the opening of a partition without a state; 0 for all others.
 
     The log is read to ``log`` before a new feed is registered (``CommitLoop``). The control topic is read to
-    ``control`` before the log is read: a feed that was active in a state that is lost has to be known before
-    the first record.
+    ``control`` before the log is read. If an earlier state is lost, the feeds that were active in it have to
+    be known before the first record.
     """
 
     log: int = 0
@@ -141,7 +141,7 @@ class LogPartition:
             await self._start(processor, present)
 
     async def _present(self, processor: PartitionProcessor) -> _Present:
-        """Ask where log and control topic end now, if the partition has read nothing of the log."""
+        """Return where log and control topic end, if the partition has read nothing of the log; else 0."""
         if self._released or processor.next_offset is not None:
             return _Present()
         places = self._log_place, self._control_place
@@ -170,7 +170,7 @@ class LogPartition:
         runtime, follower = self._app.runtime, self._app.follower
 
         def opener_of(feed_id: FeedId) -> OpenRowWriter:
-            definition = processor.definition_of(feed_id)  # now: the processor forgets a removed feed
+            definition = processor.definition_of(feed_id)  # asked now: the processor forgets a removed feed
             return lambda: FeedRowWriter(runtime.sinks, definition, lambda: follower.view[feed_id])
 
         return CommitLoop(

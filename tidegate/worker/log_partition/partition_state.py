@@ -32,7 +32,7 @@ _log = structlog.get_logger("tidegate.rangefeed")
 
 
 class Stores:
-    """The stores that the partitions of a worker share: local copies of state, and data beyond memory."""
+    """The stores that the partitions of a worker share: copies of state, and data that memory cannot hold."""
 
     def __init__(self, settings: Settings, open_copy: OpenStore) -> None:
         self.open_copy = open_copy
@@ -41,7 +41,7 @@ class Stores:
         self.intents = IntentBudget(settings.intent_memory_bytes, self._spill)
 
     def close(self) -> None:
-        """Delete the data beyond memory: no partition is held now. Partitions may be opened again later."""
+        """Delete the data that memory could not hold. No partition is held now; some may be opened later."""
         self._spill.close()
 
 
@@ -59,7 +59,7 @@ class PartitionState:
     """The durable state of one log partition: ``restore`` reads it once, then ``writer`` writes it.
 
     Methods that block are for one thread at a time. ``standby`` may have the local copy open; ``restore``
-    makes it let go of the copy.
+    makes it close the copy.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class PartitionState:
         """
         began = time.monotonic()
         if self._abandoned.is_set():
-            return None  # it waited for its thread; to open it would fence its next owner
+            return None  # it was abandoned before it had a thread; to open it would fence its next owner
         if self._standby is not None:
             self._standby.yielded()
         copy = self._copy = self._stores.open_copy(self._runtime.directory.partition(self._partition))
@@ -132,7 +132,7 @@ class PartitionState:
     def _read(self, copy: LocalStore, writer: PartitionWriter) -> tuple[PartitionProcessor | None, int]:
         """Read the changelogs. Returns the processor, and how many records were read for it.
 
-        Raises ``DeliveryError`` if a successor has written while they were read, which makes them a mixture.
+        Raises ``DeliveryError`` if what was read is a mixture, since a successor has written meanwhile.
         """
         had_rows = copy.written_at_ms() is not None
         try:

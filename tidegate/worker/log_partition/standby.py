@@ -1,8 +1,8 @@
 """Standby: local copies of partitions that other workers have, so that taking one over reads little.
 
 Every ``standby_refresh_ms`` the copy of each partition that is not held here is brought to the present end of
-its changelogs, with committed records only. This fences no owner. So a copy has the state of some moment, and
-not the same moment in all tables. A worker that opens the partition reads on to an end that is final (O1, O2
+its changelogs, with committed records only. This fences no owner. So a copy has each table as it was at some
+moment, and these moments differ. A worker that opens the partition reads on to an end that is final (O1, O2
 of docs/protocols/opening-a-partition.md), and compares digests. A copy is open only while it is brought up to
 date.
 """
@@ -22,7 +22,7 @@ from tidegate.worker.runtime import Runtime
 from tidegate.worker.state.changelog import Changelog, ChangelogReader
 from tidegate.worker.state.store import LocalStore, OpenStore
 
-#: No copy is opened for so long after ``pause``. A worker that is ending has ended by then.
+#: For so many seconds after ``pause`` no copy is opened. A worker that is ending has ended by then.
 _QUIET_S: Final = 10.0
 _YIELD_S: Final = 5.0  # the longest wait of ``pause`` for an open copy
 
@@ -53,7 +53,7 @@ class Standby:
         runtime.machine.background(self._refresh, "standby")
 
     def yielded(self) -> None:
-        """Wait until no copy of a partition is open here for which ``is_held`` is true now. Blocks."""
+        """Wait until no copy is open here of a partition that this worker holds now. Blocks."""
         self._abandon()
         with self._at_work:
             pass
@@ -80,7 +80,7 @@ class Standby:
         return time.monotonic() >= self._quiet_until and not self._is_held(partition)
 
     def _bring_up(self, partition: int) -> None:
-        """Read one copy to the present end. An error is logged; who opens the partition deals with it.
+        """Read one copy to the present end. An error is logged; the partition's next owner handles it.
 
         Whatever the error is, the copy is closed, and the other copies are refreshed.
         """
@@ -98,7 +98,7 @@ class Standby:
         finally:
             try:
                 copy.close()
-            except Exception as error:  # what a full disk did not take
+            except Exception as error:  # such as a full disk, which does not take what was written
                 _log.warning("a standby copy cannot be closed", partition=partition, cause=str(error))
 
     def _catch_up(self, copy: LocalStore, partition: int) -> None:

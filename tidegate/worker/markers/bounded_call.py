@@ -12,7 +12,7 @@ from typing import Final
 
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 
-#: A call may take so long. It is far below the 300 s after which Kafka ends a transaction itself.
+#: The seconds that a call may take. That is far below the 300 s after which Kafka ends a transaction itself.
 PATIENCE_S: Final = 60.0
 
 
@@ -22,7 +22,7 @@ async def bounded(
     threads: Executor,
     patience_s: float | None = None,
 ) -> None:
-    """Make a call of ``producer`` in a thread, and give the producer up ``patience_s`` after its begin.
+    """Make a call of ``producer`` in a thread, and give the producer up ``patience_s`` after the call began.
 
     ``None`` is for ``PATIENCE_S``. The wait for a thread does not count, since it is no fault of Kafka.
     Raises what the call raises: ``GivenUpError`` if it was given up.

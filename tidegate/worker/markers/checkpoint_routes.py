@@ -1,4 +1,4 @@
-"""Gives each checkpoint to the feeds that it names, in the epochs that it names them in."""
+"""Gives each checkpoint to the feeds that it names, if they are in the epochs that it names."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ class CheckpointRoutes(Generic[ReceiverT]):
     written when the checkpoint was made. ``unknown`` says whether a feed is one that the jobs topic has not
     told of yet. The reports for such a feed are kept until it begins.
 
-    Feeds on the same tables come to the same spans as soon as every range has reported to all of them. So
-    after each ``share_reports`` reports the feeds that all of these named share one copy of their spans, and
-    a report is applied to it once. A feed gets a copy of its own when a report does not name it.
+    Feeds on the same tables come to the same spans as soon as every range has reported to all of them. After
+    every ``share_reports`` reports, the feeds that all of these reports named begin to share one copy of
+    their spans. A report is applied to that copy only once. A feed gets a copy of its own when a report does
+    not name it.
 
-    While several ranges have a key at once, no receiver is given what they report of it (``claims``).
+    While several ranges have a key at the same time, no receiver is given what they report of this key
+    (``claims``).
     """
 
     def __init__(self, unknown: Callable[[FeedId], bool], share_reports: int = _SHARE_REPORTS) -> None:
@@ -102,9 +104,9 @@ class CheckpointRoutes(Generic[ReceiverT]):
                 told.add(spans)
 
     def _receiver(self, report: PartitionProgress, active: ActiveFeed) -> ReceiverT | None:
-        """Return the receiver of a report for ``active``.
+        """Return the receiver of a report for ``active``; ``None`` if there is none now.
 
-        Keeps the report where the receiver may still begin.
+        Keeps the report if the receiver may still begin.
         """
         receiver = self.receivers.get(active.feed_id)
         if receiver is not None and receiver.definition.epoch == active.epoch:

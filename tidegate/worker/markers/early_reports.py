@@ -12,7 +12,7 @@ _SPANS_MAX: Final = 200_000
 
 
 class EarlyReports:
-    """The reports that one feed waits to take: for each span the newest one, for as long as it takes.
+    """The reports that are kept until one feed takes them, with at least the newest one of each span.
 
     If they have more than 200,000 spans, all are dropped: partitions publish everything again every 30 s.
     """

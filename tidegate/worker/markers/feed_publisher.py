@@ -6,9 +6,9 @@
 
 M2 and M3 are transactions of the feed's own producer, which fences an earlier owner of the feed. If Kafka
 does not end one in time, the owner gives it up, and begins anew at M0 as a successor would. An owner that is
-fenced may do that once: the request that fenced it may be a late one. If the sink is another cluster, M3 has
-a producer there. It runs in a task of its own then: that cluster may be away, and progress must not wait for
-it. Checkpoints that come during a transaction go into the next one together.
+fenced may begin anew once, since the request that fenced it may be a late one. If the sink is another
+cluster, M3 has a producer there. M3 then runs in a task of its own: that cluster may be away, and progress
+must not wait for it. Checkpoints that come during a transaction go into the next one together.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class FeedPublisher:
         self._former: FeedFrontier | None = None  # the frontier until this owner began anew, for ``report``
         self._progress_waits = ""  # why this owner begins anew, until the next M0
         self._begun_anew = BackOff()
-        self._fenced_at = -math.inf  # the last time
-        self._late_opens: list[float] = []  # when an opening was given up, which may still fence once
+        self._fenced_at = -math.inf  # when this owner was last fenced
+        self._late_opens: list[float] = []  # when openings were given up; each may still fence once
         if sink is not None:
             sink.publishers += 1  # it stays open until this one has ended
         self._task = guarded_task(self._publish(), f"feed {definition.id}")
@@ -219,9 +219,9 @@ class FeedPublisher:
             await self._break(error)
 
     async def _break(self, error: Exception) -> None:
-        """Have the feed fail after an exception that nobody foresaw, and begin nothing more of it (U9).
+        """Have the feed fail after an exception that nobody foresaw, and do no other work for it (U9).
 
-        Raises ``error`` where the process or its operator is at fault.
+        Raises ``error`` if the process or its operator is at fault.
         """
         self._refuse(error)
         while not self._closing.is_set():
@@ -249,14 +249,15 @@ class FeedPublisher:
     async def _is_let_go(self, error: DeliveryError) -> bool:
         """Return whether this owner need not write any more, after ``error``.
 
-        An open transaction of the next owner may hide the end of the jobs topic. It is not waited for.
+        This first reads to the end of the jobs topic, but for ``_LOOK_S`` seconds at most: an open
+        transaction of the next owner may hide that end.
         """
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._follower.read_to_end(self._closing), _LOOK_S)
         if not (self._closing.is_set() or self._is_over):
             return False
-        # An owner that lets go of the feed may be fenced before it has read why: by the feed's end (step
-        # E2), or by the next owner. Nothing of its transaction is visible, and no other one follows.
+        # An owner that has to stop may be fenced before it has read why: by the feed's end (step E2), or by
+        # the next owner. Nothing of its transaction is visible, and it begins no other one.
         _log.info(
             "this worker writes no more markers of the feed: it has ended, or another owner has it",
             feed=self.definition.id,
@@ -265,7 +266,10 @@ class FeedPublisher:
         return True
 
     async def _publish_epoch(self) -> None:
-        """Own the epoch, and again as a successor would: after a call without an answer, and a fence."""
+        """Own the epoch.
+
+        After a call without an answer, or after a fence, begin to own it anew, as a successor would.
+        """
         while not self._closing.is_set():
             try:
                 await self._own_epoch()
@@ -278,7 +282,7 @@ class FeedPublisher:
     async def _may_begin_anew(self, error: UnansweredError | ProducerFenced) -> bool:
         """Pause, without a frontier. Returns whether the feed is still this owner's, as far as is known.
 
-        Raises ``error`` where it is a fence that is no late request.
+        Raises ``error`` if it is a fence that cannot come from a late request.
         """
         self._former, self.frontier = self.frontier or self._former, None
         self._progress_waits = str(error)
@@ -298,8 +302,8 @@ class FeedPublisher:
     def _may_be_late(self) -> bool:
         """Return whether a fence may come from a late request, and not from another owner.
 
-        Such a request is one of a former owner that was cut off, or an opening that this owner has given up:
-        each of these fences once. Another fence soon after one is from an owner that is there.
+        A late request was sent by a former owner that was cut off. Or it is an opening that this owner has
+        given up. Each such request fences once. Any other fence that follows soon comes from another owner.
         """
         now, former = self._now(), self._fenced_at
         self._fenced_at = now
@@ -372,7 +376,7 @@ class FeedPublisher:
             await self._hand_over(marker, frontier)
 
     async def _hand_over(self, marker: ResolvedTimestamp, frontier: FeedFrontier) -> None:
-        """Write a marker (step M3): in a task of its own where that may have to wait for another cluster."""
+        """Write a marker (step M3). If it may have to wait for another cluster, a task of its own does it."""
         if not self._writer.beside:
             await self._mark_and_note(marker, frontier)
             return
@@ -464,7 +468,7 @@ class FeedPublisher:
             self._persist_due = self._now() + _PROGRESS_S
 
     async def _mark(self, marker: ResolvedTimestamp) -> bool:
-        """Write a marker (step M3). Returns ``False`` where that cannot be done now, or never (R7)."""
+        """Write a marker (step M3). Returns ``False`` if it cannot be written now, or never can be (R7)."""
         try:
             await self._writer.check()
             records = await self._markers.of(marker)
@@ -504,9 +508,10 @@ class FeedPublisher:
         self._news.set()
 
     async def _tell_refusal(self) -> None:
-        """Have the jobs agent fail the feed if no marker can be written any more, as a log partition does.
+        """Tell the jobs agent that no marker can be written any more, so that it fails the feed: step R7.
 
-        This is step R7. A fenced owner cannot do it. Does nothing if that is told.
+        A log partition tells of a failure in the same way. A fenced owner cannot do this. Does nothing if
+        markers can be written, or if the agent was told already.
         """
         refusal = self._refusal
         if refusal is None or self._refusal_told:

@@ -1,8 +1,8 @@
 """Makes the records of step M3: a feed's markers as they go to Kafka.
 
 Markers among the rows may need the ids of their schemas. Markers on a topic of their own need the ends of the
-feed's topics. Progress waits for neither: the publisher asks whether they are there, and writes no marker
-before.
+feed's topics. Progress waits for neither. The publisher asks whether they are there, and writes no marker
+before they are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MarkerRecords(Protocol):
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
         """Make the records of one marker, once ``ready``.
 
-        Raises ``RetryError`` if that cannot be now, and ``RecordRefused`` if it can never be again.
+        Raises ``RetryError`` if they cannot be made now, and ``RecordRefused`` if they never can be again.
         """
 
 
@@ -131,7 +131,7 @@ class WorkerMarkersAside:
         """See ``MarkerRecords``. There is nothing to get: each marker asks for its own ends."""
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
-        """See ``MarkerRecords``. The ends are asked for after M2, so they stand above every covered row."""
+        """See ``MarkerRecords``. The ends are asked for after M2, so they are above each covered row."""
         loop = asyncio.get_running_loop()
         ends = await loop.run_in_executor(self._threads, self._markers.ask, self._ask, loop.time)
         return sent(self._markers.records(marker, ends))
@@ -150,5 +150,5 @@ class UnmadeMarkers:
         raise self._error
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:  # noqa: ARG002 - there is none
-        """Raise the error: nobody asks, since these are never ready."""
+        """Raise the error. Nobody calls this, since these markers are never ready."""
         raise self._error

@@ -1,9 +1,10 @@
 """Writes the transactions of step M3: to the worker's own cluster, or to that of the feed's sink.
 
 On the worker's own cluster one producer writes progress and markers, and an owner that is fenced there writes
-neither. Another cluster does not know of that fence. So markers have a producer there, which is opened after
-the first one. Before a newly opened one is used, progress is persisted once more: that shows that this owner
-is not fenced at home (M2b, docs/protocols/markers-on-another-cluster.md).
+neither. Another cluster does not know of that fence. So on another cluster markers have a producer of their
+own, which is opened after the first one. Before such a producer is used for the first time, progress is
+persisted once more. That shows that this owner is not fenced on the worker's own cluster (M2b,
+docs/protocols/markers-on-another-cluster.md).
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class OwnMarkers:
         """Do nothing: the producer of the progress is open."""
 
     async def write(self, records: Sequence[Record]) -> None:
-        """See ``MarkerWriter``. Any other failure is one of progress as well."""
+        """See ``MarkerWriter``. A failure that is not named there is a failure of the progress, too."""
         await self._commit(records)
 
     def give_up(self) -> None:
@@ -116,7 +117,7 @@ class OtherMarkers:
         self.is_open = True
 
     async def check(self) -> None:
-        """See ``MarkerWriter``. Both clients ask: the producer, and the one that asks for ends (M2c)."""
+        """See ``MarkerWriter``. The producer checks it, and so does the client that asks for ends (M2c)."""
         if self._state.sink_cluster and self._producer is not None:
             try:
                 await self._ask_in_thread(partial(self._require_stored, self._producer))
@@ -187,7 +188,10 @@ class OtherMarkers:
             ) from None
 
     async def _let_go(self) -> None:
-        """Close the producer. One that was never opened has nothing to end: nobody waits for its close."""
+        """Close the producer.
+
+        A producer that was never opened has no transaction to end, so this does not wait for its close.
+        """
         producer, self._producer = self._producer, None
         was_open, self.is_open = self.is_open, False
         if producer is None:
@@ -205,7 +209,7 @@ class OtherMarkers:
         await self._in_thread(self._wanted(call))
 
     def _wanted(self, call: Callable[[], Any]) -> Callable[[], None]:
-        """Return a call for a thread that does not begin once it is given up.
+        """Return ``call`` for a thread, in a form that raises ``GivenUpError`` after ``give_up``.
 
         While the cluster is away each call keeps its thread for seconds, and all feeds share the threads.
         """

@@ -27,15 +27,15 @@ class UnansweredError(GivenUpError):
 
 
 class UnopenedError(UnansweredError):
-    """Raised when ``open`` took too long. Kafka may get to its request late, and fence a later producer."""
+    """Raised when ``open`` took too long. Kafka may handle its request late, and fence a later producer."""
 
 
 class ProgressProducer:
     """Commits progress and markers of one feed. No call keeps a thread for long.
 
-    ``new`` makes the producer: for the first time at once, and again for each ``open`` that follows a call
-    which was given up or fenced. ``threads`` do the calls. ``reopening`` do those of an ``open`` that follows
-    one without an answer, so that feeds that wait for their topics take no thread from the others.
+    ``new`` makes the producer. It is called immediately, and again for each ``open`` that follows a call
+    which was given up or fenced. ``threads`` do the calls. But after a call without an answer, ``reopening``
+    do the calls of ``open``. So feeds that wait for their topics take no thread from the others.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class ProgressProducer:
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
 
-        Raises what that raises and what ``open`` raises. ``open`` has to follow an ``UnansweredError`` and a
-        ``ProducerFenced``.
+        Raises what that method raises and what ``open`` raises. After an ``UnansweredError`` and after a
+        ``ProducerFenced``, ``open`` has to be called next.
         """
         await self._bounded(partial(self._producer.commit, records, insist=insist), self._threads)
 

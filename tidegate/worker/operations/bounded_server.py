@@ -24,9 +24,9 @@ _FULL_S = 0.1
 class BoundedServer(web.Server):
     """A server that ends each connection after ``connection_s`` seconds, even within its headers.
 
-    A handshake of TLS stands before the connection, and has as many seconds of its own. A connection beyond
-    ``most`` is closed after a tenth of a second. With those that are closed so, and those amid a handshake,
-    there are twice ``most``; further ones are closed unheard.
+    A handshake of TLS comes before the connection, and has as many seconds of its own. A connection beyond
+    ``most`` is closed after a tenth of a second. Together with these connections, and with those in a
+    handshake, there are at most twice ``most``. Any further connection is closed immediately, unheard.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BoundedServer(web.Server):
         self._most = most
 
     def listen(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None) -> BoundedListener:
-        """Begin to serve on sockets, which are the listener's then."""
+        """Begin to serve on sockets, which belong to the returned listener from then on."""
         listener = BoundedListener(
             self, lambda: len(self.connections), 2 * self._most, tls=tls, handshake_s=self._connection_s
         )
@@ -52,7 +52,7 @@ class BoundedServer(web.Server):
         return listener
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Count a connection, behind its handshake where it has one, and set the time of its end."""
+        """Count a connection, after its handshake if it has one, and set the time of its end."""
         full = len(self.connections) >= self._most
         super().connection_made(handler, transport)
         asyncio.get_running_loop().call_later(_FULL_S if full else self._connection_s, transport.abort)

@@ -18,7 +18,8 @@ WAITING: Final = "waiting"
 CATCHING_UP: Final = "catching up"
 _SLOWEST_COUNT: Final = 10
 _PARKED_COUNT: Final = 50
-#: Metrics and status name so many: a log that retention has passed quarantines every range of its partition.
+#: Metrics and status name so many. If retention deletes unread records of a log partition, all of its ranges
+#: are quarantined.
 _QUARANTINED_COUNT: Final = 50
 
 
@@ -58,10 +59,10 @@ class LaggingReport:
     """A feed with missing versions in ``ranges`` ranges of a partition. Its markers wait for them.
 
     ``complete_to`` is the timestamp up to which nothing is missing in all of these ranges, ``None`` before
-    its initial scan is done. ``range_id`` is the range that it is of. ``scans`` is how many scans are under
-    way for the feed; they hold ``held_bytes`` in memory.
+    its initial scan is done. ``range_id`` is the range that is complete only up to there. ``scans`` is how
+    many scans are under way for the feed; they hold ``held_bytes`` in memory.
 
-    ``gc_reserve_ms`` is how far a gap begins above its range's GC threshold: the smallest such distance. At 0
+    ``gc_reserve_ms`` is the smallest distance from a range's GC threshold up to where its gap begins. At 0
     the store has removed missing versions, and the feed fails. It is ``None`` while no Snapshot has told of a
     threshold.
 
@@ -167,8 +168,7 @@ class PartitionReport:
 
     @property
     def oldest_parked_seconds(self) -> float:
-        """The age of the range that has been parked for longest, by the log's time; 0 while none is
-        parked."""
+        """The age of the range that has been parked for longest, in log time; 0 while none is parked."""
         return max((item.age_ms for item in self.parked), default=0) / 1_000
 
 
@@ -178,7 +178,7 @@ class FeedReport:
 
     ``high_water`` and ``resolved_lag_ms`` are ``None`` while the feed's initial scan is not done. ``laggard``
     and ``laggard_end`` are start and end, in hex, of the span that holds the feed back. The span's resolved
-    timestamp is ``laggard_resolved``: the feed's start before there is any progress.
+    timestamp is ``laggard_resolved``. Before there is any progress, it is the feed's start.
 
     ``persisted`` is the high-water that is durable. ``marker`` is the last marker that was written, or has to
     be written again. ``resolved_interval_ms`` is the least distance between markers, ``None`` for a feed
@@ -200,11 +200,11 @@ class FeedReport:
 
 @dataclass(frozen=True, slots=True)
 class OverlapReport:
-    """An overlap: the keys from ``start`` to ``end``, in hex, that several ``ranges`` have at once.
+    """An overlap: the keys from ``start`` to ``end``, in hex, that several ``ranges`` have in common.
 
-    ``generations`` are those of the ranges, in the same order. Of very many ranges a few are named, and there
-    are ``others``. Until the overlap is over, no marker of a feed whose frontier is here passes the resolved
-    timestamp that the keys had before it.
+    ``generations`` are those of the ranges, in the same order. If the ranges are very many, only some are
+    named, and ``others`` counts the rest. Until the overlap is over, no marker of a feed whose frontier is
+    here passes the resolved timestamp that the keys had before it.
     """
 
     start: str
@@ -303,7 +303,7 @@ class WorkerReport:
     def stuck(self) -> tuple[PartitionReport, ...]:
         """The partitions with a row that has waited for its acknowledgement longer than the alarm allows.
 
-        So are those with a step that has taken as long.
+        Partitions with a step that has taken as long are among them.
         """
         alarm_ms = self.stall_alarm_ms
         return tuple(p for p in self.partitions if max(p.oldest_unacknowledged_ms, p.step_ms) > alarm_ms)

@@ -14,18 +14,19 @@ from typing import TypeAlias
 from tidegate.delivery.refused_rows import DOUBTED_FOR_S, PRODUCERS, refused_at_last
 from tidegate.errors import RowDoubted, RowRefused
 
-#: A barrier whose last row was acknowledged, or one of whose rows was refused.
+#: A barrier, and the refusal of one of its rows; ``None`` if all of its rows were acknowledged.
 Unconfirmed: TypeAlias = "tuple[Barrier, RowRefused | None]"
 Confirm: TypeAlias = Callable[[Unconfirmed], None]
 
 
 class Barrier:
-    """Counts the acknowledgements of one feed's rows of one batch; ``acknowledged`` is done with the last.
+    """Counts the acknowledgements of one feed's rows of one batch; the last one completes ``acknowledged``.
 
-    A row has one of three ends. The writer calls ``row_acknowledged`` or ``row_refused``, once a row. A row
-    that the writer gives up although the row is not at fault has no call: it does not count, and the writer
-    comes to its end. It does so too after a ``RowDoubted``, which is a refusal only once several writers had
-    one of this batch (step R4b of docs/protocols/refused-rows.md).
+    A row has one of three ends: it is acknowledged, refused, or given up although it is not at fault. The
+    writer calls ``row_acknowledged`` or ``row_refused`` once for each row, but calls nothing for a row that
+    it gives up. Such a row does not count, and the writer comes to its end. The writer comes to its end also
+    after a ``RowDoubted``. That is a refusal only once several writers had one for rows of this batch (step
+    R4b of docs/protocols/refused-rows.md).
 
     The threads of row writers call ``row_acknowledged``, ``row_refused`` and ``confirm``. The loop or the
     thread of the steps calls the rest.
@@ -61,7 +62,7 @@ class Barrier:
         self._confirm: Confirm | None = None
         self._unconfirmed = False  # whether a refusal waits for ``confirm``
         self._doubts = 0  # turns in which a row was doubted
-        self._doubted_in = -1  # the last of them
+        self._doubted_in = -1  # the last turn in which a row was doubted
         self._doubted_since = 0.0  # the loop's time at the first one
         self._calls: list[Callable[[], None]] = []
         self._turn = 0  # how often it began again; the loop ignores news of an earlier turn
@@ -83,7 +84,7 @@ class Barrier:
             self._loop.call_soon(call)
 
     def forget(self, rows: int) -> None:
-        """Count ``rows`` that will never be handed to a writer as acknowledged. Any thread may call this."""
+        """Count so many rows as acknowledged: no writer will ever be given them. Any thread may call this."""
         with self._lock:
             self._left -= rows
             last = rows > 0 and not self._left
@@ -131,13 +132,13 @@ class Barrier:
     def require_confirmation(self, confirm: Confirm) -> None:
         """Let the last acknowledgement, or a refusal, count only once the writer has confirmed it.
 
-        When it comes, ``confirm`` is called, and the writer answers by ``Barrier.confirm``. The writer calls
-        this method before it takes rows.
+        When one of these comes, ``confirm`` is called, and the writer answers by ``Barrier.confirm``. The
+        writer calls this method before it takes rows.
         """
         self._confirm = confirm
 
     def confirm(self, refusal: RowRefused | None) -> None:
-        """Let the acknowledgements count, or the ``refusal``.
+        """Let the ``refusal`` count, or the acknowledgements if it is ``None``.
 
         The writer calls this once it knows that no other sink was at the address since the first row went
         out.

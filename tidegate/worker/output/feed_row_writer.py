@@ -52,16 +52,16 @@ class FeedRowWriter:
     def is_held(self) -> bool:
         """Whether the rows of this epoch can be written nowhere.
 
-        There are three causes. Another cluster than the feed's answers at the sink's address; or no entry of
-        the operator allows the feed to write there; or the feed began a later epoch before this one's cluster
-        was stored, and nobody stores that cluster any more.
+        There are three causes. The cluster that answers at the sink's address is not the one of the feed; or
+        no entry of the operator allows the feed to write there; or the feed began a later epoch before the
+        cluster of this epoch was stored, and nobody stores that cluster any more.
         """
         shared = self._find()
         if shared is None:
             return self._is_refused or (self._view().epoch or FIRST_EPOCH) > self._definition.epoch
         if not self._cluster:
             return False
-        if shared.is_over:  # it asks no cluster for its id any more
+        if shared.is_over:  # a writer that is over asks no cluster for its id any more
             shared = self._rows(self._cluster)
             if shared is None:
                 return self._is_refused

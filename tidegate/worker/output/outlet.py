@@ -1,8 +1,8 @@
 """The outlet of one feed: the queue of its rows in front of the row producer, and its detachment.
 
 An outlet has the rows between their step and their acknowledgement, in order. First come the rows that the
-producer has, then those that wait for room there. Behind them a *detached* feed has rows in a spool on disk
-(docs/protocols/slow-sinks.md).
+producer has, then those that wait for room there. After them come the rows that a *detached* feed has in a
+spool on disk (docs/protocols/slow-sinks.md).
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class OutletLimits:
     """The bounds of an outlet, for one feed in one log partition (``tidegate.worker.process.settings``).
 
     ``directory`` has the spools. ``stall_s`` is how many seconds a batch waits for the rows of a feed before
-    the feed is detached. ``drain_s`` is how many seconds it waits from the moment that the partition is let
-    go of.
+    the feed is detached. ``drain_s`` is how many seconds it waits from the moment that the release of
+    the partition begins.
     """
 
     directory: Path
@@ -83,7 +83,7 @@ class OutletLimits:
 
 @dataclass(slots=True, eq=False)
 class _Parcel:
-    """The rows of one batch, or some rows of the spool. The producer has those before index ``first``."""
+    """The rows of one batch, or some rows of the spool. The producer has the rows before index ``first``."""
 
     rows: Sequence[OutputRecord]
     barrier: Barrier
@@ -143,7 +143,7 @@ class Outlet:
         return barrier
 
     def queue_rows(self, rows: Sequence[OutputRecord], barrier: Barrier | None) -> None:
-        """Queue the rows of a batch, behind all others. Without a barrier no batch waits for them.
+        """Queue the rows of a batch, after all others. Without a barrier no batch waits for them.
 
         Rows without a barrier go to the spool while the feed is spooling. In any other state they are thrown
         away.
@@ -200,7 +200,7 @@ class Outlet:
         return self.state is OutletState.LIVE and self._waiting_bytes > self._limits.memory_bytes
 
     def look(self, now: float, *, is_last: bool = False, has_ended: bool = False) -> OutletChange | None:
-        """Find out what the partition processor has to be told of the feed; ``None``: nothing.
+        """Return what the partition processor has to be told of the feed; ``None`` if that is nothing.
 
         ``now`` is in seconds of a monotonic clock. ``is_last`` says that batches cannot wait for the rows any
         longer. ``has_ended`` says that the feed was removed or has failed: then batches wait for ``stall_s``
@@ -242,10 +242,10 @@ class Outlet:
         self._patience.begin_anew(forgiving=change is OutletChange.RESUME)
 
     def next_look_s(self, retry_s: float) -> float | None:
-        """Return in how many seconds to look or to hand over again; ``None``: once ``acknowledged`` is
-        called.
+        """Return in how many seconds to look or to hand over again.
 
-        ``retry_s`` is how long to wait before a producer without room is given rows again.
+        ``None`` says that there is nothing to do before ``acknowledged`` is called. ``retry_s`` is how long
+        to wait before a producer without room is given rows again.
         """
         if self.state is OutletState.LIVE and self.has_more:
             return min(retry_s, self._limits.look_s)
@@ -275,9 +275,9 @@ class Outlet:
 
         The old writer is over: each of its rows is acknowledged, refused or given up. The new one gets all
         rows in order from the first unacknowledged batch on. Acknowledged rows of later batches are among
-        them: if they were not written again, an older version of a key could stay its last record. Those
-        later batches are not committed yet, and wait for their copies. If the feed waits for a
-        scan, or rows of its spool are lost, its rows are dropped instead: a scan brings them.
+        them: if they were not written again, an older version of a key could stay the key's last record.
+        Those later batches are not committed yet, and wait for their copies. If the feed waits for a scan, or
+        rows of its spool are lost, its rows are dropped instead: a scan brings them.
         """
         self._writer = self._open_writer()
         self._drop_acknowledged()
@@ -290,7 +290,7 @@ class Outlet:
                 parcel.barrier.begin_again(len(parcel.rows))
 
     def _look_at_oldest(self, now: float, *, has_ended: bool) -> None:
-        """Count how long the oldest batch waits. One batch alone is never too much: nothing can split it."""
+        """Count how long the oldest batch waits. One batch alone is never too much: it cannot be split."""
         oldest = self._parcels[0].barrier if self._parcels else None
         is_too_much = self.is_over_budget and len(self._parcels) > 1
         self._patience.look(now, oldest, is_too_much=is_too_much, has_ended=has_ended)
@@ -306,8 +306,7 @@ class Outlet:
         return not self.is_empty and self._writer.is_held
 
     def _next(self) -> _Parcel | None:
-        """Return the first rows that the producer does not have and may be given now; ``None``: there are
-        none.
+        """Return the first rows that may be given to the producer now; ``None`` if there are none.
 
         A feed that is not live gives rows only when the producer has none of its rows any more.
         """
@@ -337,7 +336,7 @@ class Outlet:
             self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        """Give up the spool, which is a cache: also after an exception that nobody foresaw (U10)."""
+        """Give up the spool. It is a cache, so even an exception that nobody foresaw does no harm (U10)."""
         _log.warning(
             "rows that wait for their sink are thrown away, and a scan brings them again",
             feed_id=self.feed_id,

@@ -51,7 +51,7 @@ class Outlets:
         clock: Callable[[], float],
         acknowledged: Callable[[], None],
     ) -> None:
-        """``opener_of`` is called with the first rows of a feed, while the partition has the feed."""
+        """``opener_of`` is called when the first rows of a feed come, while the partition has the feed."""
         self._partition = partition
         self._opener_of = opener_of
         self._limits = limits
@@ -75,7 +75,7 @@ class Outlets:
     def send_rows(
         self, outputs: Mapping[FeedId, Sequence[OutputRecord]], barriers: Mapping[FeedId, Barrier]
     ) -> None:
-        """Hand rows to their sinks, or put them behind others that wait (step 3)."""
+        """Hand rows to their sinks, or queue them after others that wait (step 3)."""
         for feed_id, rows in outputs.items():
             if rows:
                 self._outlet(feed_id).queue_rows(rows, barriers.get(feed_id))
@@ -99,10 +99,10 @@ class Outlets:
         return any(outlet.is_over_budget for outlet in self._outlets.values())
 
     def look(self) -> tuple[OutletChange, FeedId] | None:
-        """Find the most urgent change that the processor has to be told of; ``None``: there is none.
+        """Return the most urgent change that the processor has to be told of; ``None`` if there is none.
 
-        To fail or to detach a feed comes first, since batches wait for its rows, and other feeds' rows with
-        them. Forgets feeds that have ended, once nobody waits for their rows.
+        To fail or to detach a feed comes first: batches wait for its rows, and so do the rows of other feeds
+        in these batches. Forgets feeds that have ended, once nobody waits for their rows.
         """
         now = self._clock()
         self._sweep()
@@ -121,7 +121,7 @@ class Outlets:
         return refusal
 
     def let_go(self) -> None:
-        """Note that the partition is being released: batches wait for rows ``drain_s`` at most now."""
+        """Note that the partition is being released: batches wait for rows ``drain_s`` at most."""
         self._last_look_at = self._clock() + self._limits.drain_s
 
     def become(self, change: OutletChange, feed_id: FeedId) -> None:
@@ -140,7 +140,7 @@ class Outlets:
         self._ended |= ended & self._outlets.keys()
 
     def next_look_s(self) -> float | None:
-        """Return in how many seconds to look or to hand over again; ``None``: once rows are acknowledged."""
+        """Return in how many seconds to look or to hand over; ``None`` if not before an acknowledgement."""
         looks = (outlet.next_look_s(_QUEUE_FULL_S) for outlet in self._outlets.values())
         return min((look for look in looks if look is not None), default=None)
 

@@ -1,9 +1,9 @@
 """The pause of a detached feed before it catches up: longer each time that its sink stops too soon.
 
-Each attempt costs a scan of the source, and batches wait again for this feed's rows, and so do all feeds in
-them. A scan may give more rows at once than the sink can take. So with longer pauses a feed is also given
-more time for a batch. That extra time is shorter than the longest pause, in which no batch waits for the
-feed, and it ends once the sink has followed for long enough.
+Each attempt costs a scan of the source. Batches wait again for this feed's rows, and with the batches all
+feeds that have rows in them. A scan may give more rows in a short time than the sink can take. So with longer
+pauses a feed is also given more time for a batch. That extra time is shorter than the longest pause, in which
+no batch waits for the feed. There is no extra time any more once the sink has followed for long enough.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 _LONGEST: Final = 20  # the longest pause, times ``stall_s``: five minutes with the default of 15 s
-_GOOD: Final = 4  # times ``stall_s``: a sink that has followed for so long has not just flapped
+_GOOD: Final = 4  # times ``stall_s``: a sink that has followed for so long is not likely to stop soon
 _PATIENT: Final = 6  # times ``stall_s``, for one batch: far less than the longest pause
 
 

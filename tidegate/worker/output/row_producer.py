@@ -113,7 +113,7 @@ class SharedRowProducer:
     def pending(self) -> int:
         """Return how many rows of the producer have no delivery report of librdkafka yet.
 
-        The length of librdkafka's producer is not that number: it counts errors that wait to be told, too.
+        The length of librdkafka's producer is not that number: it also counts errors that wait to be told.
         """
         return 0 if self._producer is None else max(0, self._given - self._reported)
 
@@ -151,7 +151,7 @@ class SharedRowProducer:
         return len(rows)
 
     def _not_taken(self, barrier: Barrier, refusal: RowRefused | None, error: KafkaError) -> None:
-        """Tell ``barrier`` of a refusal. Another producer writes the row again unless it is for good."""
+        """Tell ``barrier`` of a refusal. Unless that is for good, another producer writes the row again."""
         if refusal is not None:
             barrier.row_refused(refusal)
         if refusal is None or isinstance(refusal, RowDoubted):
@@ -220,7 +220,7 @@ class SharedRowProducer:
     def _come_to_the_end(self) -> None:
         """Wait for the report of every row (steps R4 and R5), then leave the cluster alone for a moment.
 
-        Feeds may keep this sink until they have rows again, so it does not keep its producer.
+        Feeds may keep this object until they have rows again, so it does not keep its producer.
         """
         with self._sending:
             self._producer.purge()
@@ -236,7 +236,8 @@ class SharedRowProducer:
     def _compare_last(self, watch: ClusterWatch) -> None:
         """Find out whether the feed's cluster refused the row that has ended the producer: step 4c.
 
-        Without an answer nothing counts. The next producer writes the row again, and has it refused again.
+        Without an answer nothing counts. The next producer writes the row again, and the cluster refuses it
+        again.
         """
         if self._unconfirmed.empty() or not watch.is_the_same(self._producer, self.topic, _ASK_S):
             return

@@ -1,7 +1,7 @@
 """The contract of a sink with a worker, for any kind of sink. It speaks tidegate's own types and errors.
 
 The sink is the destination; a *row writer* is what gives rows to it. An outlet uses a ``RowWriter``, which is
-one feed's. Behind that, all feeds of one sink share a ``SharedRowWriter``. That of a Kafka cluster is
+one feed's. In turn, all feeds of one sink share a ``SharedRowWriter``. For a Kafka cluster it is
 ``tidegate.worker.output.row_producer.SharedRowProducer``.
 """
 
@@ -23,7 +23,7 @@ class RowWriter(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the writer takes no row any more, and will tell no barrier of any row any more.
+        """Whether the writer has come to its end: it takes no more rows, and tells barriers nothing more.
 
         The outlet then opens another one, and gives it all rows again from the first batch on that is not
         acknowledged (step R6 of docs/protocols/refused-rows.md).
@@ -43,12 +43,12 @@ class RowWriter(Protocol):
         are three reasons not to take a row. The writer has no room: call again after a while. Or it has come
         to its end. Or the row is refused: the barrier has the refusal then.
 
-        Each row that it took has one of four ends, whenever that is known, and in any thread:
+        Each row that the writer took has one of four ends. The writer tells it once it knows, in any thread:
 
         * the sink has it for good: ``barrier.row_acknowledged()``;
         * no repetition would deliver it: ``barrier.row_refused(...)`` with a sentence for the feed's state;
-        * it is not known whether one would: the same with a ``RowDoubted``, and then as with the next ones
-          (step R4b);
+        * it is not known whether a repetition would deliver it: ``barrier.row_refused(...)`` with a
+          ``RowDoubted``; then the writer comes to its end as after the next case (step R4b);
         * it is given up although it is not at fault: no call. Then the writer takes no rows any more, and
           ``is_over`` becomes true once each of its rows has its end (steps R4a and R5).
         """
@@ -70,13 +70,14 @@ class SharedRowWriter(Protocol):
         """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """Send as ``RowWriter.send`` does, for a sink whose address cannot come to mean another one."""
+        """Send as ``RowWriter.send`` does, for a sink whose address cannot come to mean another sink."""
 
     def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Take rows as ``send`` does, but only while ``cluster`` is surely at the address.
 
         Acknowledgements and refusals count once it is certain that no other sink gave them: the writer calls
-        ``barrier.require_confirmation`` before it takes a row, and ``barrier.confirm`` then (steps 3a to 4c).
+        ``barrier.require_confirmation`` before it takes a row, and ``barrier.confirm`` once that is certain
+        (steps 3a to 4c).
         """
 
     def pending(self) -> int:

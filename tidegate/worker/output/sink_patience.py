@@ -46,7 +46,10 @@ class SinkPatience:
         return is_late or is_silent or self._too_much_s >= self._stall_s / _TOO_MUCH
 
     def begin_anew(self, *, forgiving: bool) -> None:
-        """Count the wait of the oldest batch from zero again. ``forgiving``: the time beyond as well."""
+        """Count the wait of the oldest batch from zero again.
+
+        If ``forgiving``, count also the sum of the times beyond ``stall_s`` from zero again.
+        """
         self._oldest = None
         if forgiving:
             self._overdue_s = 0.0

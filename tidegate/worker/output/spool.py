@@ -21,14 +21,14 @@ from tidegate.processor.batch import OutputRecord
 _HEAD: Final = struct.Struct("<iqHiiI")
 _HEADER: Final = struct.Struct("<II")  # lengths in bytes of name and value
 _PIECE_MAX_BYTES: Final = 16 << 20
-_PIECES: Final = 8  # a full spool has so many files at least: each one read gives its room back
+_PIECES: Final = 8  # a full spool has so many files at least: a file that is read gives its room back
 
 
 class Spool:
     """A queue of rows on disk, first in, first out. One thread at a time may use it.
 
     It consists of several files, and each is deleted when all of it has been read. ``limit_bytes`` bounds the
-    files together, also with the rows of the first file that have been read.
+    size of all files together. The rows of a file count until all of them have been read.
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:

@@ -29,7 +29,7 @@ from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
 _PATIENCE_S: Final = 15.0  # bounded, since log partitions are held while topics are prepared
-#: Looks at which no live feed has a cluster, before it is closed; and as many while rows wait for it.
+#: A cluster is closed after so many looks at which no live feed has it: 2, or 20 while rows wait for it.
 _UNUSED_LOOKS: Final = 2
 _WAITING_LOOKS: Final = 20
 
@@ -39,8 +39,8 @@ class SinkCluster:
 
     ``configure`` returns the worker's settings with this cluster's servers and login, and raises
     ``RetryError`` where no client may be opened. ``threads`` do the calls that may wait for the cluster. If
-    they were those of the worker's own cluster, a cluster that is away would hold back the state of all
-    partitions.
+    its calls had the threads of the worker's own cluster, a cluster that is away would hold back the state of
+    all partitions.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class SinkCluster:
         return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
 
     def is_unused(self, *, has_feeds: bool) -> bool:
-        """Whether to close it, at a look that has found whether live feeds write to it.
+        """Whether to close the cluster. ``has_feeds`` says whether live feeds write to it at this look.
 
-        It is closed some looks after the last feed has ended, when its markers have ended too. If rows of
-        ended feeds still wait for it, it stays longer, and not for ever: such a cluster may be gone.
+        It is closed some looks after the last feed has ended, when that feed's markers have ended too. If
+        rows of ended feeds still wait for it, it stays open longer, but not for ever: it may be gone.
         """
         if has_feeds or self.publishers:
             self._unused_looks = 0
@@ -122,7 +122,7 @@ class SinkCluster:
     def retire(self) -> None:
         """Close the clients of a cluster that no feed needs any more. Calls that are under way go on.
 
-        Whoever still has its row writer is told that it is over, and opens another one (step R6).
+        A feed that still uses its row writer sees that the writer is over, and opens another one (step R6).
         """
         with self._lock:
             if self._threads is not None:
@@ -166,8 +166,8 @@ class WorkerSinks:
         """Return the cluster of a feed's sink. ``cluster`` is its stored id; without one the addresses
         decide.
 
-        If no entry allows the feed to write there, a cluster is returned that opens no client: it raises
-        ``SinkNotAllowed`` then. Raises ``StatementError`` if the feed's sink is not a sink URI.
+        If no entry allows the feed to write there, a cluster is returned that raises ``SinkNotAllowed``
+        instead of opening a client. Raises ``StatementError`` if the feed's sink is not a sink URI.
         """
         key = definition.sink, cluster, definition.id
         with self._lock:

@@ -27,7 +27,7 @@ class DataDirectory:
         """Create ``home`` if it is missing, close it to other users, lock it and check its version.
 
         Raises ``TopologyError`` if it cannot be written, is in use by another process, was written by a newer
-        version, or does not say by which. On every exception the directory is left unlocked.
+        version, or does not say which version wrote it. On every exception the directory is left unlocked.
         """
         self.home = home
         with self._writing():
@@ -53,7 +53,7 @@ class DataDirectory:
             self._write("worker.json", json.dumps({"pid": os.getpid(), "url": url}))
 
     def members(self) -> tuple[str, ...]:
-        """Return the names in the consumer group that the former process noted and did not give up.
+        """Return the names of group members that the former process noted and did not give up.
 
         A file that cannot be read gives no names: the group itself drops these members when their sessions
         expire.
@@ -109,8 +109,9 @@ class DataDirectory:
             )
 
     def _write(self, name: str, line: str) -> None:
-        """Write a file of one line, whole or not at all: nobody reads half of it, even with a full disk, and
-        after a power failure it is not empty.
+        """Write a file of one line, whole or not at all.
+
+        Nobody reads half of it, even if the disk is full. It is not empty after a power failure.
         """
         unfinished = self.home / f"{name}.new"
         with unfinished.open("w") as file:

@@ -1,6 +1,6 @@
 """Ends the worker when going on could acknowledge records whose effects are not durable.
 
-An exception is not enough. Streams acknowledge the event that raised it, services restart agents behind the
+An exception is not enough. Streams acknowledge the event that raised it, services restart agents after the
 failed event, and a failed service can hang in its shutdown. So the process ends at once, and the next one
 starts from the durable state (docs/protocols/batches.md).
 """

@@ -72,7 +72,7 @@ class SchemaIds(Protocol):
     def close_unused(self, urls: Collection[str]) -> None:
         """Close the connections to registries that no URL of live feeds has named since the last call.
 
-        One that is asked now stays open. A feed that comes back has a new one.
+        The connection to a registry that is asked now stays open. A feed that comes back opens a new one.
         """
 
     def close(self) -> None:

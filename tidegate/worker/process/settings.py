@@ -358,7 +358,10 @@ class Settings(BaseSettings):
 
     @property
     def drain_sinks_ms(self) -> int:
-        """The time for which the release of a partition waits for sinks. The rest is for its last commits."""
+        """The time for which the release of a partition waits for sinks: half of ``drain_timeout_ms``.
+
+        The other half is for its last commits.
+        """
         return self.drain_timeout_ms // 2
 
     @cached_property

@@ -17,7 +17,7 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.backlog import RawEntry
 
 _HEAD: Final = struct.Struct("<qqii")  # offset, record time, lengths in bytes of key and value (-1: none)
-_AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back at once, even if memory is full
+_AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back in one go, even if memory is full
 
 
 class BacklogMemory:
@@ -73,8 +73,8 @@ class PartitionBacklogs:
 class SpillingQueue:
     """A queue of entries, first in, first out.
 
-    The oldest entries are in memory. Once memory is full, the entries after them are in a file. Until it is
-    closed it is among ``queues``.
+    The oldest entries are in memory. Once memory is full, the entries after them are in a file. The queue
+    is among ``queues`` until it is closed.
     """
 
     def __init__(self, memory: BacklogMemory, queues: set[SpillingQueue]) -> None:
@@ -91,7 +91,7 @@ class SpillingQueue:
         return len(self._oldest) + self._on_disk
 
     def append(self, entry: RawEntry) -> None:
-        """Add an entry behind all others. Raises ``StateError`` when the disk does not take it."""
+        """Add an entry after all others. Raises ``StateError`` when the disk does not take it."""
         size = entry.held_bytes
         if self._on_disk == 0 and self._memory.has_room(size):
             self._oldest.append(entry)
@@ -129,7 +129,7 @@ class SpillingQueue:
         try:
             self._file.seek(self._written_to)
             self._file.write(raw)
-            self._file.flush()  # a full disk is told here, and not where the queue is read or closed
+            self._file.flush()  # a full disk is noticed here, and not where the queue is read or closed
         except OSError as error:
             raise _unwritable(self._memory.directory, error) from None
         self._written_to += len(raw)

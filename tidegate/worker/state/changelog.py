@@ -1,7 +1,7 @@
 """Brings the local copy of a partition's state up to date with its changelogs (step O2).
 
-It does so instead of Faust's recovery. That one waits for the offset before the end, which in a topic of
-transactions is a control record that never arrives (docs/design/2026-11-21-own-state-recovery.md).
+Faust's recovery is not used. It waits for the record at the offset before the end. In a topic of transactions
+that is a control record, which a consumer never gets (docs/design/2026-11-21-own-state-recovery.md).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class ChangelogReader:
 
         The end is final only if the predecessor was fenced before. A copy that belongs to none of these
         topics, or that is too old to trust, is cleared, and the changelogs are read from the beginning.
-        Raises ``StateError`` if the copy belongs to some of the topics only: the rows that the others had are
-        in no place any more.
+        Raises ``StateError`` if the copy belongs to some of the topics only: then the rows of the other
+        topics are lost.
         """
         self._refuse_mixture(copy)
         doubt = self._doubt(copy)

@@ -1,8 +1,8 @@
 """Keeps open transactions on disk when a worker's memory has no room for them: in a RocksDB database.
 
 The database is a swap file, not a copy of anything. It is written without a log, and deleted when the worker
-lets its partitions go. All partitions share one, since its write buffers take memory too. The first write
-opens it: most workers never need it.
+releases its partitions. All partitions share one database, since its write buffers take memory too. The first
+write opens it: most workers never need it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RocksSpill:
 
     @property
     def disk_bytes(self) -> int:
-        """The bytes that it takes now, about: files, and buffers that will become files."""
+        """About the bytes that it takes now: files, and buffers that will become files."""
         db = self._db
         return 0 if db is None else sum(db.property_int_value(name) or 0 for name in _SIZES)
 

@@ -46,7 +46,7 @@ _OF_THE_MACHINE: Final = (
     "Permission denied",
     "Read-only file system",
 )
-#: Their words when the database is.
+#: The words of RocksDB's errors when the database is at fault.
 _DAMAGED: Final = "Corruption"
 
 _log = structlog.get_logger("tidegate.store")
@@ -165,7 +165,7 @@ class PartitionStore:
         positions: Mapping[StateTable, tuple[str, int]],
         now_ms: int,
     ) -> None:
-        """Apply ``changes`` in order, together with the changelog ``positions`` behind them: all or nothing.
+        """Apply ``changes`` in order, together with the changelog ``positions`` after them: all or nothing.
 
         Raises ``StateError`` if that fails, ``StateMismatch`` for a damaged database. The store cannot be
         used any more then, unless it is cleared.
@@ -190,7 +190,7 @@ class PartitionStore:
         """Delete the database, and begin an empty one."""
         try:
             self._db.close()
-        except Exception as error:  # of a damaged database: its files are let go of with the object
+        except Exception as error:  # of a damaged database: its files are closed with the object
             _log.warning("the local copy of state was not closed", path=str(self._path), error=error)
             del self._db
         shutil.rmtree(self._path)
