@@ -47,14 +47,16 @@ class Begin(enum.Enum):
     """The beginning of a feed on the other cluster, when the operator gives no timestamp."""
 
     THERE = "there"
-    """The feed begins after the last marker that stands in every partition there: that of a mirror."""
+    """The feed begins after the lowest of the last markers of all partitions there. A mirror has copied these
+    markers.
+    """
     MARKER = "marker"
-    """The feed begins after the last marker that was written on the cluster before."""
+    """The feed begins after the last marker that was written on the cluster that it was on before."""
     START = "start"
     """The feed begins at its start, with its initial scan if it had one."""
 
 
-#: The operator's choice: one of these, or a timestamp.
+#: The operator's choice: a ``Begin``, or a timestamp.
 Origin: TypeAlias = Begin | Timestamp
 
 _CHOICES: Final = (
@@ -92,13 +94,14 @@ class FoundCluster:
         return self.there.connection
 
     def accepted(self, begin: Timestamp | None, *, copied: bool = False) -> FeedDefinition:
-        """Return the feed's next epoch: on this cluster, above ``begin``, or from the feed's start on
-        without it.
+        """Return the definition of the feed's next epoch, on this cluster.
+
+        The epoch begins above ``begin``; if that is ``None``, it begins at the feed's start.
 
         ``copied`` says that a mirror has brought the rows up to ``begin``.
         """
         epoch, before = FeedEpoch(self.definition.epoch + 1), self.definition.accepted
-        # what the mirrored cluster did not have the mirror does not have either
+        # rows that the mirrored cluster lacked are not in the mirror either
         lacks_up_to = None if before is None else before.complete_above
         copied_above = (lacks_up_to or ZERO) if copied else None
         accepted = AcceptedCluster(epoch, self.cluster, begin, copied_above)
@@ -199,8 +202,8 @@ def _written_marker(found: FoundCluster) -> Timestamp:
 def _marker_there(found: FoundCluster, start: Timestamp, highest: ResolvedTimestamp) -> Timestamp:
     """Return the lowest of the partitions' last markers: up to there all partitions of a mirror are complete.
 
-    No marker of the feed is above ``highest``. The feed may have begun again on another cluster since, and
-    have no high-water there; the markers here stay true.
+    No marker of the feed is above ``highest``. The feed may meanwhile have begun again on another cluster,
+    and have no high-water there. The markers on this cluster stay true.
     """
     feed_id, options, topics = found.feed_id, found.definition.options, _row_topics(found)
     if options.resolved_interval_ns is None or options.resolved_topic:
@@ -282,15 +285,19 @@ def _row_topics(found: FoundCluster) -> list[str]:
 
 
 def _highest(left: TakeoverRecord) -> ResolvedTimestamp | None:
-    """Return a timestamp that no marker of the feed is above, on any cluster; ``None`` if it has written
-    none.
+    """Return a timestamp that is not exceeded by any marker of the feed, on any cluster.
+
+    Returns ``None`` if the feed has written no marker.
     """
     marks = [mark for mark in (left.high_water, left.silent_to) if mark is not None]
     return max(marks, default=None)
 
 
 def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> None:
-    """Refuse topics that belong to others before there is an epoch, since the engine would fail the feed."""
+    """Refuse topics that belong to others.
+
+    This is asked before the epoch exists: the engine would fail the feed.
+    """
 
     def shares(other: FeedView) -> bool:
         return bool(other.targets) and _left(other).sink_cluster == found.cluster
@@ -301,7 +308,10 @@ def _require_free_topics(found: FoundCluster, app_id: str, jobs: JobsView) -> No
 
 
 def _require_fitting(found: FoundCluster) -> None:
-    """Refuse topics that do not fit before there is an epoch, since the feed would wait for them."""
+    """Refuse topics that do not fit.
+
+    This is asked before the epoch exists: the feed would wait until they fit.
+    """
     definition = found.definition
     fault = known_fault(definition.options, definition.engine)
     if not fault:

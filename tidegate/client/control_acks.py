@@ -25,7 +25,8 @@ def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Itera
 
 
 class AcksUntilNow:
-    """Reads all acknowledgements that were committed before it was made, of ``partitions`` log partitions.
+    """Reads all acknowledgements of ``partitions`` log partitions that were committed before this object was
+    made.
 
     The constructor and ``read`` raise as ``read_acks`` does.
     """
@@ -38,10 +39,10 @@ class AcksUntilNow:
         self._end = self._cluster.uncommitted_ends([self._place])[self._place]
 
     def read(self) -> list[Ack] | None:
-        """Return these acknowledgements, and any that came since.
+        """Return the acknowledgements from before this object was made, and any that came since.
 
-        Returns ``None`` while readers do not see all of them, since a transaction that was open then has not
-        ended. It does not wait for that.
+        Returns ``None`` while readers do not see all of the former: a transaction that was open when the
+        object was made has not ended. It does not wait for the end of that transaction.
         """
         bounds = self._cluster.bounds([self._place])[self._place]
         if bounds.end < self._end:

@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS: Final = 20_000
 
 
 def decoded_again(record: RefusedRecord) -> str:
-    """Return a sentence about the attempt, with the decoded content if there is one."""
+    """Return a sentence about the attempt to decode the record, with the decoded content if there is one."""
     if record.key is None and record.value is None:
         return "Its bytes are not kept, so there is nothing to decode."
     try:

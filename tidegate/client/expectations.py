@@ -1,4 +1,4 @@
-"""Computes what a feed should have written from what its source committed.
+"""Computes what a feed should have written, from the versions that its source committed.
 
 The feed's own encoders turn the versions into records. So an audit against them finds rows that were lost,
 invented or changed on the way. It does not find an encoder's own mistake.
@@ -23,7 +23,7 @@ from tidegate.verify import ExpectedVersion
 
 
 class CommittedVersion(Protocol):
-    """A version that the source committed; ``value`` empty is a deletion."""
+    """A version that the source committed; an empty ``value`` is a deletion."""
 
     @property
     def table_id(self) -> int: ...
@@ -57,12 +57,14 @@ def expected_versions(
 
     ``start`` is the feed's start. An initial scan shows, for each key, the newest version at or below it,
     unless that is a deletion. Without ``start`` every version has a record, as for a feed without a scan.
-    ``schema_ids`` returns the id of a schema, if the feed's format has schemas. ``names`` are those by which
-    the feed knows its tables; of a table that is not there it is the one of each version.
+    ``schema_ids`` returns the id of a schema, if the feed's format has schemas. ``names`` are the names by
+    which the feed knows its tables, by table id. A table that is not among them has the name that stands in
+    each version of its descriptor.
 
     The versions of a key have to come in the order of their timestamps, from the first one that was ever
     written: so each one's previous value is known. A deletion's tombstone is not listed, since the audit
-    compares the two. Raises ``RowError`` for a version that cannot be decoded, and ``UnsupportedTable``.
+    compares it with its deletion. Raises ``RowError`` for a version that cannot be decoded, and
+    ``UnsupportedTable``.
     """
     encoding = _Encoding(catalog, options, schema_ids, names)
     scanned: dict[tuple[int, bytes], CommittedVersion] = {}

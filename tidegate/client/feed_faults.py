@@ -14,14 +14,14 @@ from tidegate.changefeed.lifecycle.control import NO_PARTITION, Failed
 from tidegate.errors import FeedError, RetryError, SettingsError
 from tidegate.processor.containment import unforeseen
 
-#: After so many seconds a feed is looked at again that could not even be failed.
+#: The time, in seconds, after which a feed that could not even be failed is looked at again.
 AGAIN_S: Final = 60.0
 
 _log = logging.getLogger("tidegate.feeds")
 
 
 class FeedFaults:
-    """The feeds that have failed because of such an exception. Each epoch of a feed fails once.
+    """The feeds that have failed because of an unforeseen exception. Each epoch of a feed fails once.
 
     ``count`` is called for each exception: it is for a metric.
     """
@@ -33,8 +33,8 @@ class FeedFaults:
     def failure(self, definition: FeedDefinition, error: Exception) -> Failed | None:
         """Make the message that fails the feed, as a log partition would send it.
 
-        Returns ``None`` where the step is only to be repeated: for a server that does not answer, for a login
-        of the operator's that no client can be opened with, and for a feed that has failed already. Raises
+        Returns ``None`` if a server does not answer, or if no client can be opened with the operator's login:
+        then the step is only to be repeated. Returns ``None`` also for a feed that has failed already. Raises
         ``error`` where the process is at fault, as for a full disk.
         """
         if isinstance(error, SettingsError | RetryError):  # the feed's data is not at fault

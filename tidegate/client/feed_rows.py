@@ -1,6 +1,6 @@
 """A feed for people and scripts: the columns of ``SHOW CHANGEFEED JOBS``.
 
-Names are CockroachDB's for the columns that it has (``pkg/sql/delegate/show_changefeed_jobs.go``).
+A column that CockroachDB has too has the same name here (``pkg/sql/delegate/show_changefeed_jobs.go``).
 """
 
 from __future__ import annotations

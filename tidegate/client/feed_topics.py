@@ -36,11 +36,12 @@ class FeedTopics:
     targets: tuple[FeedTarget, ...]
     succeeded: bool = False
     sink: tuple[str, ...] = ()
-    """The servers of the cluster that its topics are on; none for that of the workers."""
+    """The servers of the cluster that its topics are on; empty for the cluster of the workers."""
     feed_id: str = ""
     complete_above: Timestamp | None = None
-    """The timestamp above which its topics have all rows, if it goes on there without those before; ``None``
-    if they have had all since its start."""
+    """The timestamp above which its topics have all rows, if the feed goes on there without the rows before
+    it. It is ``None`` if the topics have all rows since the feed's start.
+    """
 
     @classmethod
     def of(cls, feed_id: FeedId, feed: FeedView) -> FeedTopics:
@@ -58,8 +59,10 @@ class FeedTopics:
         return cls(feed.defined.options, began.start, began.targets, succeeded, sink, feed_id, complete_above)
 
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
-        """Return the connection to its topics: ``workers``, which is to the workers' cluster, or that of an
-        entry.
+        """Return the connection to its topics.
+
+        That is ``workers``, the connection to the workers' cluster, or one with the login of the entry for
+        the sink's cluster.
 
         Raises ``SinkNotAllowed`` and ``SecretMissing``.
         """
@@ -120,8 +123,8 @@ def _why_no_topics(feed: FeedView) -> str:
 def row_decoder(options: FeedOptions, allowed: Destinations, *, whole: bool = True) -> RecordDecoder:
     """Return a decoder for the records of a feed with these options.
 
-    If they are not the ``whole`` options, records may have more members. Raises as ``FeedTopics.decoder``
-    does.
+    If these are not the ``whole`` options of the feed, records may have any member of their envelope. Raises
+    as ``FeedTopics.decoder`` does.
     """
     if options.format is Format.AVRO:
         return decoder_for(options, _registry(options, allowed).schema_text, whole=whole)
@@ -133,7 +136,7 @@ def _no_schemas(schema: SubjectSchema) -> int:
 
 
 def check_destination(connection: KafkaConnection, definition: FeedDefinition) -> None:
-    """Check that an entry of this process names the feed's sink, if it has entries.
+    """Check that an entry of this process names the feed's sink, if this process has entries of clusters.
 
     The engine's entries decide. The check ignores which feeds the entry admits, since this feed may be added
     to it. Raises ``SinkNotAllowed``, and ``StatementError`` for an address that no sink
@@ -145,13 +148,14 @@ def check_destination(connection: KafkaConnection, definition: FeedDefinition) -
 
 
 def check_registry(options: FeedOptions, allowed: Destinations) -> None:
-    """Check that a feed's registry can be used, as far as this process can tell without a call to it.
+    """Check that a feed's registry can be used, as far as this process can tell without a call to the
+    registry.
 
     It reads the certificates. If there are entries of registries, one has to name this registry; the engine's
     entries decide. Raises ``RegistryNotAllowed`` and ``StatementError``.
     """
     if options.registry is not None:
-        from tidegate.registry.registry_connection import require_certificates  # as slow as in `_registry`
+        from tidegate.registry.registry_connection import require_certificates  # slow, as in `_registry`
 
         require_certificates(options.registry)
         if allowed.registries:

@@ -1,4 +1,4 @@
-"""Checks that existing topics can be a feed's: their cleanup, their record limit and their partition count.
+"""Checks that a feed can write to existing topics: their cleanup, record limit and partition count.
 
 Engines check before an epoch of the feed begins. Commands check before they ask for an epoch.
 """

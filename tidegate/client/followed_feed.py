@@ -11,18 +11,19 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 
 #: The time, in seconds, for which a feed that has ended must be silent before reading stops.
 SILENCE_S: Final = 2.0
-#: How long, in seconds after the end was known, topics are followed at most if they are not silent.
+#: The most seconds for which topics are followed after the feed's end is known, if they do not fall silent.
 AT_MOST_S: Final = 60.0
 
 
 class FollowedFeed:
     """Tells whether to follow a feed's topics any longer.
 
-    That a feed has *succeeded* is stored after all of its rows are acknowledged
-    (docs/protocols/initial-scans.md), and it has no markers: all is there. That it has *failed* or was
-    *dropped* is stored before the log partitions are told (``tidegate.changefeed.lifecycle.registration``).
-    Rows go on coming until every worker knows of it and no producer has rows of it left. Nothing tells when
-    the last row has come, so the topics are followed until they are silent.
+    The state *succeeded* is stored after all rows of the feed are acknowledged
+    (docs/protocols/initial-scans.md), and such a feed has no markers: all its records are there. The states
+    *failed* and *dropped* are stored before the log partitions are told
+    (``tidegate.changefeed.lifecycle.registration``). Then rows go on coming until every worker knows of the
+    end and no producer has rows of the feed left. Nothing tells when the last row has come, so the topics are
+    followed until they are silent.
 
     ``look`` returns the feed as its records describe it, ``None`` while that is not known. ``now`` is a clock
     in seconds that never falls.

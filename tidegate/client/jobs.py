@@ -77,7 +77,7 @@ class Jobs:
     def create_topic(connection: KafkaConnection, app_id: str) -> bool:
         """Create the application's jobs topic as its first worker would; return whether it was missing.
 
-        It has the brokers' default replication. Raises ``TopologyError`` when it cannot be created,
+        The topic has the brokers' default replication. Raises ``TopologyError`` when it cannot be created,
         ``RetryError`` when no broker answers.
         """
         admin = open_admin(connection, connection.timeout_s)
@@ -275,9 +275,9 @@ def _accepted(feed: FeedView, known: FeedDefinition, accepted: FeedDefinition) -
 class JobsReading:
     """Reads the jobs topic from its beginning on, and keeps the feeds in ``view``.
 
-    ``reader`` reads nothing else. ``end`` is where the topic ended when the reading began. The view is
-    ``complete`` once everything below ``end`` was read. Until then it shows the past, for example a feed that
-    was dropped since.
+    ``reader`` reads the jobs topic alone. ``end`` is where the topic ended when the reading began. The view
+    is ``complete`` once everything below ``end`` was read. Until then it shows the past, for example a feed
+    that was dropped since.
     """
 
     def __init__(self, reader: PartitionReader, end: int) -> None:

@@ -15,7 +15,7 @@ from tidegate.errors import InputError, MalformedRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.verify import TopicPartition, TopicRecord
 
-_FIRST_LOOK: Final = 1_000  # records before the end; each further look goes ``_MORE`` times as far
+_FIRST_LOOK: Final = 1_000  # records before the end; each further look takes ``_MORE`` times as many
 _MORE: Final = 8
 #: The most records of one partition that are looked through. A feed writes a marker every few seconds.
 _LOOK_MAX: Final = 4_000_000
@@ -26,8 +26,9 @@ def last_markers(
 ) -> dict[TopicPartition, Timestamp | None]:
     """Return the last marker in each partition of the topics that exist; ``None`` if there is none.
 
-    The result counts only once the cluster was compared after it. Raises ``InputError`` for a record that the
-    feed cannot have written, ``BrokerUnavailable`` when Kafka does not answer.
+    The result counts only if the cluster is compared after it (``WatchedCluster.require_same``). Raises
+    ``InputError`` for a record that the feed cannot have written, ``BrokerUnavailable`` when Kafka does not
+    answer.
     """
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
     found: dict[TopicPartition, Timestamp | None] = dict.fromkeys(bounds)
@@ -54,7 +55,7 @@ def _highest(
 ) -> dict[TopicPartition, ResolvedTimestamp]:
     """Return the highest marker within each window that has one.
 
-    A copy may have records twice, so the last is not enough.
+    A copied partition may have records twice, so its last marker may not be its highest.
     """
     found: dict[TopicPartition, ResolvedTimestamp] = {}
     for record in cluster.read(windows):

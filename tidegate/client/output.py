@@ -15,10 +15,10 @@ from tidegate.verify import TopicPartition, TopicRecord
 class OutputTopics:
     """Output topics at one moment: partition counts, and where each partition began and ended.
 
-    The moment of a ``resolved_topic`` is a little earlier: what its markers say of the others was already
-    true when these were asked. ``compacted`` names the topics that lose a key's older rows; only a feed with
-    a ``resolved_topic`` may have such topics. ``settled`` are the ends that were told before ``bounds`` were
-    asked for: each broker tells those of its own partitions.
+    The bounds of a ``resolved_topic`` are asked for a little earlier. So what its markers say of the other
+    topics was already true when the bounds of those were asked for. ``compacted`` names the topics that lose
+    a key's older rows; only a feed with a ``resolved_topic`` may have such topics. ``settled`` are the ends
+    of the partitions, asked for before ``bounds``. Each broker tells the ends of its own partitions.
     """
 
     connection: KafkaConnection
@@ -60,7 +60,7 @@ class OutputTopics:
     def records(self) -> Iterator[TopicRecord]:
         """Yield every committed record up to that moment, in offset order for each partition.
 
-        Markers of a topic of their own come before all others.
+        If markers have a topic of their own, they come before all other records.
         """
         yield from self._read(self.bounds.keys() - self.ends.keys())
         yield from self._read(self.ends.keys())

@@ -18,12 +18,12 @@ from tidegate.hlc import Timestamp
 
 @dataclass(frozen=True, slots=True)
 class OwnTopics:
-    """Those topics that a feed wants which feeds of its application have, or had, on its cluster.
+    """The topics that a feed wants, and that feeds of its application have, or had, on its cluster.
 
     ``created`` are names and ids of topics that the application created. ``announced`` are names of topics
     that it was about to create. ``unidentified`` are topics of feeds that ran before ids were stored, which
-    are known by name alone. ``written_to`` is a timestamp that no marker and no row of a feed that has ended
-    is above on any of them; ``None`` if no such feed has had one.
+    are known by name alone. ``written_to`` is a timestamp: on all of these topics, each marker and each row
+    of a feed that has ended is at or below it. It is ``None`` if no feed that has ended had one of them.
     """
 
     created: frozenset[tuple[str, str]] = frozenset()
@@ -60,7 +60,10 @@ class OwnTopics:
         )
 
     def has(self, name: str, topic_id: str) -> bool:
-        """Return whether the application created this very topic."""
+        """Return whether the application created this very topic.
+
+        An unidentified topic is known by its name alone.
+        """
         return name in self.unidentified or (name, topic_id) in self.created
 
 
@@ -79,7 +82,7 @@ def _known(feeds: Iterable[FeedView]) -> Iterator[tuple[str, OutputTopic]]:
 def _feeds(
     definition: FeedDefinition, wanted: Iterable[str], jobs: JobsView, shares: Shares
 ) -> list[FeedView]:
-    """Return the feed itself, and the feeds with topics that it wants which write to its cluster."""
+    """Return the feed itself, and the other feeds of its cluster that want or have a topic that it wants."""
     ids = {each for feeds in jobs.having(any_topics, wanted).values() for each in feeds}
     others = (jobs[each] for each in sorted(ids - {definition.id}))
     return [jobs[definition.id], *filter(shares, others)]

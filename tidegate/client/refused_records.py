@@ -1,4 +1,4 @@
-"""Keeps records on which an exception came up that nobody foresaw, aside in files (docs/security.md).
+"""Keeps records aside in files if an exception that nobody foresaw came up on them (docs/security.md).
 
 Workers and Spark queries do this alike. No engine reads the records again; ``tidegate debug refused`` does.
 """
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 from tidegate.errors import InputError, brief
 from tidegate.processor.refused import RefusedRecord, Source
 
-#: The name of the directory for them in the directory of an application or a query.
+#: The name of the directory for these files, within the directory of an application or a query.
 DIRECTORY: Final = "refused"
 #: The most files and bytes of a directory. The oldest files are removed first.
 FILES_MAX: Final = 100

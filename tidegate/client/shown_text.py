@@ -16,7 +16,10 @@ _CONTROL_BUT_LINES: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def shown_text(text: str) -> str:
-    """Return the text in one line: an end of a line would begin a line that looks like another one's."""
+    """Return the text in one line.
+
+    What comes after an end of line in it could look like a line that the program printed itself.
+    """
     return _CONTROL.sub(_escaped, text)
 
 
@@ -26,7 +29,9 @@ def shown_lines(text: str) -> str:
 
 
 def shown_event(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return a line of the log in its parts, before they are printed for people: a processor of structlog.
+    """Return the parts of a log line as a terminal may show them.
+
+    It is a processor of structlog, and comes before the parts are printed for people.
 
     Values that are no texts are printed by ``repr``, which escapes these characters itself.
     """

@@ -1,4 +1,4 @@
-"""Reads a step of an application's engine again: the state of a log partition, and records after it."""
+"""Reads a step of an application's engine again: the state of a log partition, and the records after it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """Log partition ``partition`` of an application. ``on_batch`` is told of offsets that were reached.
+    """Log partition ``partition`` of an application. ``on_batch`` is called with offsets that were reached.
 
     Its methods raise ``BrokerUnavailable``, and ``InputError`` for topics, partitions and offsets that do not
     exist.
@@ -42,8 +42,8 @@ class StepSource:
         """Return the step of ``count`` records from offset ``first`` on.
 
         Its state is built from the log's beginning, with the feeds that the application runs now. So it is
-        that of an engine, but for feeds that have ended, and for hand-offs that were compacted away. Raises
-        ``StepBroke`` for a record below ``first`` that breaks the step.
+        the state that an engine has, except for feeds that have ended, and for hand-offs that were compacted
+        away. Raises ``StepBroke`` for a record below ``first`` that breaks the step.
         """
         partitions = self._partitions()
         before = StateBefore(self.partition, partitions)
@@ -51,11 +51,11 @@ class StepSource:
         return self._step(before, partitions, first, count)
 
     def from_stored(self, first: int | None, count: int) -> WrittenStep:
-        """Return the step of ``count`` records from offset ``first`` on, by default behind the state that the
-        application's workers have stored.
+        """Return the step of ``count`` records from offset ``first`` on.
 
-        They must not run meanwhile. Raises ``StateError`` for rows that do not belong together, and
-        ``InputError`` for a state that is beyond ``first`` already.
+        By default it begins after the state that the application's workers have stored. The workers must not
+        run meanwhile. Raises ``StateError`` for rows that do not belong together, and ``InputError`` for a
+        state that is beyond ``first`` already.
         """
         partitions = self._partitions()
         try:

@@ -1,7 +1,7 @@
 """The subjects of a feed in its schema registry, and whether it may register schemas under them.
 
-A subject is looked at without its ending, ``-key`` or ``-value``. Unless the feed has an
-``avro_schema_prefix``, that is the name of a topic of its own. With one it may be anybody's.
+A subject is looked at without its ending, ``-key`` or ``-value``. Without an ``avro_schema_prefix`` the rest
+is the name of one of the feed's own topics. With a prefix it may be the name of anybody's topic.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def check_subjects(
     """Raise ``FeedError`` for a subject that another feed has, or that the operator does not let feeds have.
 
     Of two feeds that both wait for their start, the one with the lower id gets the subject. ``namespace``
-    says which topics the operator lets feeds write to, and holds for subjects that are not named as the
-    feed's topic. ``destinations`` tells which URLs are one registry.
+    says which topics the operator lets feeds write to, and which subjects they may have that do not have the
+    name of the feed's topic. ``destinations`` tells which URLs are one registry.
     """
     registry = _registry(definition)
     if registry is None:
@@ -70,9 +70,10 @@ def check_subjects(
 def new_subjects(definition: FeedDefinition, jobs: JobsView, destinations: Destinations) -> NewSubjects:
     """Return the subjects under which nobody else may have registered a schema before the feed begins.
 
-    A subject that is named as the feed's topic is not among them: whose topic that is decides. Nor is one
-    that belongs to the application, since a feed of it registered the first schema there, or one of a feed
-    that may use what exists or has begun before.
+    These are not among them:
+    * a subject with the name of the feed's topic: the owner of the topic owns the subject;
+    * a subject that belongs to the application, since one of its feeds registered the first schema there;
+    * all subjects of a feed that may use what exists, or that has begun before.
     """
     registry, options = _registry(definition), definition.options
     if registry is None or options.existing_topics is ExistingTopics.USE or jobs[definition.id].targets:
@@ -85,7 +86,7 @@ def new_subjects(definition: FeedDefinition, jobs: JobsView, destinations: Desti
 
 
 class _Holders:
-    """The feeds that have the subjects of a feed in its registry, or get them first."""
+    """The feeds that have the subjects of a feed in its registry, or get them before it."""
 
     def __init__(
         self, definition: FeedDefinition, registry: RegistryUri, jobs: JobsView, destinations: Destinations
@@ -98,7 +99,7 @@ class _Holders:
         self._origins: dict[FeedId, dict[str, list[SchemaOrigin]]] = {}
 
     def of(self, stem: str) -> Iterator[tuple[FeedId, SchemaOrigin]]:
-        """Yield the feeds with the subject, by id, and where its schemas come from."""
+        """Yield the id of each feed with the subject, lowest first, and the origin of its schemas there."""
         earlier = (feeds[: bisect_left(feeds, self._id)] for feeds in self._awaited[stem])
         for owner in merge(*self._held[stem], *earlier):
             if owner != self._id:
@@ -116,11 +117,12 @@ class _Holders:
 
 def _left_behind(definition: FeedDefinition) -> tuple[SubjectSchema, ...]:
     """Return the schemas that an attempt to begin may have registered: those of markers, even if this feed
-    has none."""
+    has no markers.
+    """
     among_rows = replace(definition.options, resolved_interval_ns=0, resolved_topic="")
     try:
         return tuple(marker_schemas(replace(definition, options=among_rows)))
-    except FeedError:  # the feed fails by it where it begins
+    except FeedError:  # the feed fails by this error when it begins
         return ()
 
 
@@ -137,8 +139,9 @@ def _named_by(definition: FeedDefinition) -> str:
 
 
 def _registry(definition: FeedDefinition) -> RegistryUri | None:
-    """Return the registry of a feed; ``None`` for one that has none, or whose URL cannot be read, so that
-    it never runs."""
+    """Return the registry of a feed; ``None`` if it has none, or if the registry's URL cannot be read: then
+    the feed never runs.
+    """
     try:
         return definition.options.registry
     except StatementError:
@@ -150,18 +153,18 @@ def _is_held(feed: FeedView) -> bool:
 
 
 def _is_awaited(feed: FeedView) -> bool:
-    """Whether no later feed gets the subjects of this one."""
+    """Return whether the feed waits for its start: then no later feed gets its subjects."""
     return feed.status is FeedState.PENDING
 
 
 def _has_begun(feed: FeedView) -> bool:
-    """Whether the feed has begun, and is no stranger's."""
+    """Return whether the feed has begun, and was not told to use what existed."""
     definition = feed.definition
     used = definition is not None and definition.options.existing_topics is ExistingTopics.USE
     return bool(feed.targets) and not used
 
 
-@lru_cache(maxsize=32)  # for each of few questions the entries of a process
+@lru_cache(maxsize=32)  # one for each `is_one`, with the entries of a process
 def _subjects_of(is_one: Callable[[FeedView], bool], destinations: Destinations) -> NamesOf:
     """Return a function that returns the subjects of a feed for which ``is_one`` is true, each with the names
     of its registry.
@@ -190,8 +193,9 @@ def _feeds_by_stem(
     destinations: Destinations,
     is_one: Callable[[FeedView], bool],
 ) -> dict[str, list[FeedIds]]:
-    """Return the feeds with each subject in the registry for which ``is_one`` is true, by names of the
-    registry.
+    """Return, for each subject, the feeds that have it in the registry and for which ``is_one`` is true.
+
+    There is one list for each name of the registry.
     """
     known = destinations.names_of_registry(registry)
     names = {stem: _in_registry(stem, known) for stem in stems}

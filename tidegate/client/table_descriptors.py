@@ -1,4 +1,4 @@
-"""Reads the table descriptors of a log: one partition, since each partition has all of them."""
+"""Reads the table descriptors of a log, from one partition, since each partition has all of them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TableVersions: TypeAlias = Mapping[int, Sequence[TableDescriptor]]
 class LogDescriptors:
     """The descriptors of a log, for a process that asks for them again and again.
 
-    Each look reads what stands after the one before. A log that was deleted and made anew has another topic
-    id, and is read from its beginning. What retention has removed meanwhile stays known. One thread at a time
-    may look.
+    Each look reads the records after those of the look before. A log that was deleted and made anew has
+    another topic id, and is read from its beginning. What retention has removed meanwhile stays known. One
+    thread at a time may look.
     """
 
     def __init__(self, connection: KafkaConnection, log_topic: str) -> None:

@@ -40,15 +40,16 @@ def tail_topics(
     follow: bool,
     ended: Callable[[], bool] = _never,
 ) -> Generator[TopicRecord, None, None]:
-    """Yield the records of topics; without ``follow`` up to where they ended at the call.
+    """Yield the records of topics.
 
-    With ``follow`` it reads up to where the topics end once ``ended`` says that nothing more is waited for.
-    It asks ``ended`` several times a second. It yields nothing more from topics that were deleted by then.
-    Partitions interleave as they arrive. The call itself looks the ends up: so with ``END`` every record is
-    read that is written after the call has returned.
+    Without ``follow`` it stops where the topics ended at the call. With ``follow`` it goes on until ``ended``
+    says that nothing more is waited for, and then reads up to where the topics end at that time. It asks
+    ``ended`` several times a second. It yields nothing more from topics that were deleted by then.
+    Records of different partitions interleave as they arrive. The call itself asks where the topics end. So
+    with ``END`` every record that is written after the call has returned is read.
 
     Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when Kafka does
-    not answer. While topics are followed it waits for a Kafka that goes away.
+    not answer. While it follows topics, it waits for Kafka if that goes away.
     """
     cluster = Cluster(connection)
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))

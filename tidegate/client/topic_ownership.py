@@ -52,10 +52,10 @@ def feed_fault(
 
     This is asked before any partition has to wait for the feed, and again before the feed's topics are its
     own for good, since an earlier feed may be known only then. ``cluster_of`` returns the id of the cluster
-    of the feed's sink, empty for the engine's own, and is called for a sink that can be written to.
-    ``None`` says that the cluster is not known yet: topics are looked at the next time then. ``internal`` are
-    tidegate's own topics, which are on the engine's own cluster. The rest is as in ``check_topics``. Raises
-    what ``cluster_of`` raises, other than ``FeedError``.
+    of the feed's sink, empty for the engine's own. It is called only for a sink that can be written to. If it
+    returns ``None``, the cluster is not known yet, and the topics are looked at the next time. ``internal``
+    are tidegate's own topics, which are on the engine's own cluster. The rest is as in ``check_topics``.
+    Raises what ``cluster_of`` raises, other than ``FeedError``.
     """
     try:
         check_sink(definition)
@@ -69,9 +69,9 @@ def feed_fault(
 
 
 def check_sink(definition: FeedDefinition) -> None:
-    """Raise ``FeedError`` for a sink that this version cannot write to, or for too large a definition.
+    """Raise ``FeedError`` for a sink that this version cannot write to, or a definition that is too large.
 
-    Headers that are too many, or too large, count as that.
+    A definition with too many headers, or with headers that are too large, is refused as well.
     """
     if fault := size_fault(definition) or headers_fault(definition.options.extra_headers):
         raise FeedError(fault)
@@ -91,7 +91,7 @@ def check_topics(
     destinations: Destinations = NOWHERE_ELSE,
 ) -> None:
     """Raise ``FeedError`` for a topic that belongs to another feed or to tidegate, or that this feed names
-    twice, and for a subject of its schemas that is not for it.
+    twice, and for a subject that its schemas may not have.
 
     The topics that any application keeps for itself are known by their names (`internal_topics`). Of two
     feeds that both wait for their start, the one with the lower id gets the topic; ids sort by creation.
@@ -153,7 +153,7 @@ def former_owner(
 
 
 def wait_for_owner(owner: FeedId) -> str:
-    """Return the sentence about what a feed waits for whose topics `former_owner` still has."""
+    """Return the sentence for a feed that waits for ``owner``, the `former_owner` of its topics."""
     return (
         f"the feed {owner} had its topics and has ended; this feed begins once every log partition has "
         "removed that one, and nobody can write its markers any more"
@@ -190,7 +190,9 @@ def promised(feed: FeedView) -> Timestamp:
 
 
 def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp | None:
-    """Return the timestamp that no marker of an ended one of ``feeds`` is above on ``topics``.
+    """Return the timestamp that bounds the markers on ``topics`` of those of ``feeds`` that have ended.
+
+    None of these markers is above it.
 
     Returns ``None`` if no such feed has had any of them, and zero if none has persisted any progress.
     """
@@ -200,7 +202,9 @@ def promised_on(topics: Iterable[str], feeds: Iterable[FeedView]) -> Timestamp |
 def written_on(
     topics: Iterable[str], feeds: Iterable[FeedView], answers: Callable[[FeedView], Answers]
 ) -> Timestamp | None:
-    """Return a timestamp that no marker and no row of an ended one of ``feeds`` is above on ``topics``.
+    """Return a timestamp that bounds what those of ``feeds`` that have ended have written on ``topics``.
+
+    None of their markers and rows there is above it.
 
     ``answers`` gives what log partitions have answered about such a feed. Returns ``None`` if no such feed
     has had any of the topics, and zero if none has written anything.
@@ -216,7 +220,7 @@ def _former(topics: Iterable[str], feeds: Iterable[FeedView]) -> Iterator[FeedVi
 
 
 def _written(feed: FeedView, answers: Answers) -> Iterator[Timestamp]:
-    """Yield timestamps, of which the highest is one that no row of the feed is above."""
+    """Yield timestamps. No row of the feed is above the highest of them."""
     yield from (answer.highest for answer in answers.values() if isinstance(answer, Removed))
     yield ZERO if feed.beginning is None else feed.beginning.start or ZERO  # that of its initial scan's rows
 
@@ -231,7 +235,7 @@ def _marker_topics(definition: FeedDefinition) -> list[str]:
 
 
 def _taken(feed_id: FeedId, topics: Sequence[str], jobs: JobsView, shares: Shares) -> dict[str, FeedId]:
-    """Return which of the topics another feed has: of several, the one with the highest id."""
+    """Return, for each topic that another feed has, the id of that feed; of several feeds, the highest id."""
     held, awaited = jobs.having(_held_topics, topics), jobs.having(_awaited_topics, topics)
     taken: dict[str, FeedId] = {}
     for topic in topics:
@@ -244,7 +248,7 @@ def _taken(feed_id: FeedId, topics: Sequence[str], jobs: JobsView, shares: Share
 
 
 def _held_topics(feed: FeedView) -> Iterable[str]:
-    """Return the topics that no feed gets beside this one, whichever is older."""
+    """Return the topics that this feed holds: no other feed gets them, even if that feed is older."""
     return prepared_topics(feed) if _holds(feed) else ()
 
 

@@ -59,9 +59,9 @@ def topics_to_announce(
     """Return what to store of a feed before ``prepare_topics`` creates topics for it; empty if it creates
     none.
 
-    A process that dies between the creation of a topic and its record leaves a topic that nobody knows. So an
-    announced topic counts as created, as long as nothing was ever written to it. Blocks, and raises as
-    ``prepare_topics`` does.
+    A process may die after it has created a topic, and before it has stored that: nobody would know of the
+    topic. So an announced topic counts as created, as long as nothing was ever written to it. Blocks, and
+    raises as ``prepare_topics`` does.
     """
     if step.targets:
         return ()
@@ -78,8 +78,8 @@ def topics_to_announce(
 def announced_specs(definition: FeedDefinition, topics: OutputTopics, partitions: int) -> list[TopicSpec]:
     """Return the topics of rows that ``prepare_topics`` is about to create for a feed.
 
-    ``topics`` is what `topics_to_announce` has returned for it. Its topic of markers is left out: its
-    partition count depends on the others.
+    ``topics`` is what `topics_to_announce` has returned for it. The feed's topic of markers is left out,
+    since its partition count depends on the other topics.
     """
     named = named_topics(definition, topics)
     named.pop(definition.options.resolved_topic, None)
@@ -107,10 +107,11 @@ def prepare_topics(
     feed was told to use others.
 
     Raises ``RetryError`` for a cluster that does not answer. For a new feed it raises ``FeedError`` if a
-    topic cannot hold it or is not for feeds, or if another cluster is at the address; and ``TopologyError``
-    for a topic that cannot be created or looked at. A feed that has begun before raises ``SinkHeld`` for
-    these, and so waits: somebody may mend the fault, or let the feed go on elsewhere, and nothing is lost
-    meanwhile. Only a feed whose topic was created anew has lost rows: it raises ``FeedError``.
+    topic cannot take its records or is not for feeds, or if another cluster is at the address; and
+    ``TopologyError`` for a topic that cannot be created or looked at. For a feed that has begun before it
+    raises ``SinkHeld`` in these cases, so that the feed waits: somebody may mend the fault, or let the feed
+    go on elsewhere, and nothing is lost meanwhile. Only a feed whose topic was created anew has lost rows:
+    for that it raises ``FeedError``.
     """
     if step.targets:
         return PreparedTopics(step.targets, _prepare_again(definition, step, admin, cluster, limit, own))
@@ -145,7 +146,7 @@ def _require_small_rows(definition: FeedDefinition, limit: RecordLimit) -> None:
 
 @contextmanager
 def _beginning(place: _Place) -> Iterator[None]:
-    """Turn another cluster at the address into the failure of a new feed."""
+    """Turn ``_OtherCluster``, raised inside the block, into the ``FeedError`` of a new feed."""
     try:
         yield
     except _OtherCluster as other:
@@ -266,8 +267,8 @@ class _Place:
     """The place of topics: the cluster with the id ``cluster``, which ``admin`` reaches.
 
     ``made`` are the topics that were created here. The address may come to mean another cluster at any
-    moment, so the client that creates a topic asks for the id right before. The engine's own cluster, whose
-    id is empty here, is not asked.
+    moment, so the client that creates a topic asks for the cluster's id right before. The engine's own
+    cluster, whose id is empty here, is not asked.
     """
 
     admin: TopicAdmin

@@ -15,7 +15,7 @@ from tidegate.client.kafka.listed_offsets import listed_offsets
 from tidegate.errors import InputError
 from tidegate.verify import TopicPartition
 
-#: Answers to a question for offsets that pass by themselves, so the question is repeated.
+#: Errors that pass by themselves when offsets are asked for, so the question is repeated.
 _PASSING: Final = frozenset(
     {
         # librdkafka's own errors, by their public names: a connection was lost during the question, or before
@@ -29,7 +29,7 @@ _PASSING: Final = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,  # we know less than the broker
     }
 )
-#: Those of them that no broker refuses a question by: the partition has no leader, or another one.
+#: Those of them that are no broker's refusal: the partition has no leader, or another one.
 _WITHOUT_LEADER: Final = _PASSING - {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
@@ -90,7 +90,8 @@ class Cluster:
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
         """Return where each partition begins and ends now.
 
-        Each broker tells those of its own partitions, so of several brokers they are not of one moment.
+        Each broker tells the bounds of its own partitions. So bounds from several brokers are not of one
+        moment.
         """
         wanted = list(places)
         ends = self.ends(wanted)

@@ -19,7 +19,7 @@ from tidegate.client.kafka.delivery_report import begin_report
 from tidegate.errors import RetryError, SinkHeld
 
 _CHANGED: Final = "CLUSTERID"
-_POLLS: Final = 2  # a poll that raises the client's end may leave the rest to the next
+_POLLS: Final = 2  # a poll that raises the client's fatal error may leave the rest to the next poll
 
 
 def _nothing() -> None:
@@ -27,7 +27,7 @@ def _nothing() -> None:
 
 
 class ClusterWatch:
-    """Watches the cluster of one client, as that client's ``logger``; it passes the lines on to ``logger``.
+    """Watches the cluster of one client. It is the client's logger, and passes the lines on to ``logger``.
 
     ``cluster_id`` is the id that the cluster answered last, empty while nothing is certain. ``changed`` is
     called whenever another cluster was seen: between two calls the client talked to one cluster only.
@@ -66,9 +66,9 @@ class ClusterWatch:
     def is_the_same(self, client: Any, topic: str, timeout_s: float) -> bool:
         """Return whether all acknowledgements and refusals that the client got so far are from one cluster.
 
-        It asks the cluster after them, and then takes in what the client had noticed before that answer
-        (steps 4a to 4c of docs/protocols/sink-addresses.md). Without an answer nothing is certain. It may be
-        asked of a client that has come to its end.
+        It asks the cluster for its id after all of these, and then takes in what the client had noticed
+        before that answer (steps 4a to 4c of docs/protocols/sink-addresses.md). Without an answer nothing is
+        certain. The client may have been ended by a fatal error.
         """
         return self._id_if_same(client, topic, timeout_s) is not None
 
@@ -99,7 +99,7 @@ class ClusterWatch:
             return None
         with self._noting:
             for _ in range(_POLLS):
-                # how it has ended is known, or the next call says it
+                # why the client has ended is known, or its next call says it
                 with suppress(KafkaException, SystemError):
                     client.poll(0)
             return None if self.has_changed else self.cluster_id

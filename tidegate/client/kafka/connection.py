@@ -31,7 +31,8 @@ class KafkaConnection:
     """The address of Kafka and the login there. Secrets stay out of ``repr``.
 
     ``timeout_s`` bounds every wait for an answer. Raises ``SettingsError`` for a login without user name or
-    password, and for text that has no UTF-8, as a byte of an argument that is none gives.
+    password, and for text that cannot be UTF-8, such as an argument of a command with a byte that is not
+    UTF-8.
     """
 
     bootstrap_servers: str = "127.0.0.1:9092"

@@ -1,8 +1,9 @@
 """The first call in every delivery report of ``confluent_kafka``, and in other functions that ``poll`` calls.
 
 The client raises a fatal error of its producer in the middle of ``poll`` or ``flush``, and goes on to call
-delivery reports with that exception set. Python code that runs so fails in odd places: a call of C raises
-``SystemError``, an attribute of a base class is "missing". What a report has to note would be lost.
+delivery reports with that exception set. Python code that runs while an exception is set fails in odd places:
+a call of C raises ``SystemError``, an attribute of a base class is "missing". What a report has to note would
+be lost.
 """
 
 from __future__ import annotations

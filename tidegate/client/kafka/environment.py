@@ -10,7 +10,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.errors import SettingsError, brief
 from tidegate.redaction import remember_secret
 
-#: The fields that arguments may show, too.
+#: The fields that are no secrets, so that arguments of a command may show them too.
 SHOWN_FIELDS: Final = (
     "bootstrap_servers",
     "security_protocol",
@@ -27,7 +27,8 @@ def connection_of_environment(bootstrap_servers: str = "") -> KafkaConnection:
     """Return the connection of the variables that commands take: TIDEGATE_BOOTSTRAP_SERVERS and so on.
 
     ``bootstrap_servers`` takes the place of its variable unless it is empty. Raises ``SettingsError``, also
-    if it names other brokers than the variable and the environment has a login, which is for the variable's.
+    if the environment has a login and ``bootstrap_servers`` names other brokers than the variable: the login
+    is for the brokers of the variable.
     """
     shown = _set_variables(SHOWN_FIELDS)
     if bootstrap_servers:
@@ -53,14 +54,17 @@ def _brokers(addresses: str) -> set[str]:
 
 
 def _folded(address: str) -> str:
-    """Return an address in lower case. Other letters than ASCII's are not folded: they may become those."""
+    """Return an address in lower case.
+
+    An address with other letters than ASCII's stays as it is: such a letter may become one of ASCII.
+    """
     return address.lower() if address.isascii() else address
 
 
 def connection_with_secrets(**shown: Any) -> KafkaConnection:
-    """Return a connection of these fields, with what only the environment tells.
+    """Return a connection of these fields, and of what only the environment tells.
 
-    These are the passwords, which are redacted from now on, and how other clusters are reached
+    The environment tells the passwords, which are redacted from now on, and how other clusters are reached
     (TIDEGATE_DESTINATIONS_FILE). Raises ``SettingsError``.
     """
     secrets = _set_variables(_SECRET_FIELDS)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidegate.verify import TopicPartition
 
-#: The client asked as it knows the partition's leader, which has begun anew, or is another one, since.
+#: The client asked the leader that it knows. Since then this leader has begun anew, or another one leads.
 _FORMER_LEADER: Final = frozenset(
     {
         KafkaError.FENCED_LEADER_EPOCH,
@@ -46,9 +46,10 @@ def listed_offsets(
 
 
 def names_former_leader(error: KafkaError) -> bool:
-    """Whether a client named a former leader of a partition, or its former epoch.
+    """Return whether a client asked a former leader of a partition, or named a leader's former epoch.
 
-    It goes on with that for minutes, up to ``metadata.max.age.ms`` (librdkafka 2.16), unless it is told to
+    The client goes on with that for minutes, up to ``metadata.max.age.ms`` (librdkafka 2.16), unless it is
+    told to
     `learn_leaders`. A broker that is killed and comes back has a new epoch.
     """
     return error.code() in _FORMER_LEADER

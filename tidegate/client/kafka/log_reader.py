@@ -12,7 +12,8 @@ from tidegate.errors import InputError
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.verify import TopicPartition, TopicRecord
 
-#: The most that the clocks of the store may differ: a version may stand in a record that is so much older.
+#: The most that the clocks of the store may differ: the record of a version may have a time that is lower by
+#: so much.
 MAX_CLOCK_OFFSET_MS: Final = 500
 #: A number from here on means nanoseconds since 1970, and no offset. It is eleven days after the beginning of
 #: 1970.

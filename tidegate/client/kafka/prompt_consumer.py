@@ -1,8 +1,8 @@
 """A consumer of librdkafka that does not rest for half a second before it reads from a beginning.
 
 librdkafka looks up where a partition begins as soon as it is to read from there. It does not know the
-partition's leader yet by then, and asks again 500 ms later. To read nine empty partitions to their ends takes
-0.7 s so, and 0.1 s when their beginnings are asked for first (librdkafka 2.16).
+partition's leader yet by then, and asks again 500 ms later. So it takes 0.7 s to read nine empty partitions
+to their ends, and 0.1 s if their beginnings are asked for first (librdkafka 2.16).
 """
 
 from __future__ import annotations

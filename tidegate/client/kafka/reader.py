@@ -17,10 +17,11 @@ from tidegate.errors import InputError, TidegateError
 from tidegate.verify import TopicPartition, TopicRecord
 
 _FETCHED_RECORDS: Final = 1_000
-#: The seconds that one poll waits for records. A key press or an elapsed wait is noticed as late as that.
+#: The seconds that one poll waits for records. A key press, or the end of a wait, may be noticed that much
+#: later.
 POLL_S: Final = 0.2
-#: The time for which a broker holds an answer back that has no record. It tells of an end, such as that of a
-#: transaction, by such an answer. librdkafka's default is 500.
+#: The time for which a broker holds back an answer without records. By such an answer it also tells of a new
+#: end of a partition, for example when a transaction ends. librdkafka's default is 500.
 _FETCH_WAIT_MS: Final = 100
 
 
@@ -107,8 +108,8 @@ class PartitionReader:
     def read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[TopicRecord]:
         """Yield records below these offsets as they come; partitions interleave.
 
-        Call `assign` before reading on. Raises ``BrokerUnavailable`` when nothing comes for the connection's
-        timeout.
+        Call `assign` before you read anything else. Raises ``BrokerUnavailable`` when nothing comes for the
+        connection's timeout.
         """
         open_ends = dict(ends)
         while open_ends:
@@ -122,7 +123,7 @@ class PartitionReader:
                 if record.offset >= end - 1:
                     self._leave(place, open_ends)
             # A transaction's control record is never delivered, so the last offset may have no record. And a
-            # leader that has only begun may name an end below one that was named before.
+            # leader that has just begun may name an end below one that was named before.
             for place in [place for place in open_ends if place not in self._unfinished]:
                 if self.positions[place] >= open_ends[place]:
                     self._leave(place, open_ends)

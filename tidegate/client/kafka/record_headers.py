@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
-#: What a record has whose headers cannot be read.
+#: What is returned for a record whose headers cannot be read.
 _UNREADABLE: Final[Headers] = (("\ufffd", None),)
 _ask: Final[Callable[[Any], Headers | None]] = methodcaller("headers")
 
@@ -24,7 +24,7 @@ def record_headers(message: Any) -> Headers:
     """Return the headers of a message of the client, in their order. Ask once for each message.
 
     A record with a header whose name is no UTF-8 has the only header ``("\\ufffd", None)``: the client tells
-    none of the others. No record of ours is such a one.
+    none of its headers. tidegate writes no such record.
     """
     try:
         return _ask(message) or ()

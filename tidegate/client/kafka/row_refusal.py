@@ -1,9 +1,9 @@
 """Rows that a topic refuses for good: which answers of Kafka say that, and the sentence for the feed that
 fails.
 
-When a producer comes to its end all of its rows are lost, but none of them is at fault: another producer
-writes them again. It does so too with a row whose answer is not known here: only those in ``_FOR_GOOD`` are
-known to come each time (docs/protocols/refused-rows.md, R4a and R4b).
+When a producer ends, all rows that it still has are lost, but none of them is at fault: another producer
+writes them again. Another producer also writes a row again if its error is not in ``_FOR_GOOD``: only the
+errors there are known to come each time (docs/protocols/refused-rows.md, R4a and R4b).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FOR_GOOD: Final = _GONE | {
     KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.INVALID_TIMESTAMP,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    KafkaError._INVALID_ARG,  # noqa: SLF001 - no topic can have the row's name
+    KafkaError._INVALID_ARG,  # noqa: SLF001 - the row names a topic that cannot exist
 }
 _LEAVE_OUT: Final = (
     f"A feed with on_oversize='key_only' whose max_row_bytes is {RECORD_ROOM} below that limit, or lower, "
@@ -93,8 +93,8 @@ def refusal_of(
 ) -> RowRefused | None:
     """Return what an ``error`` says of a row. ``limit`` is as in ``row_refused``.
 
-    ``RowDoubted`` for an answer that is not known to be for good: it may pass (step R4b). ``None`` where the
-    row was given up, and is not at fault (step R4a).
+    Returns ``RowDoubted`` for an error that is not known to come each time: it may pass (step R4b). Returns
+    ``None`` if the row was given up with its producer, and is not at fault (step R4a).
     """
     if is_of_the_producer(error):
         return None
@@ -114,7 +114,7 @@ def is_for_good(error: KafkaError) -> bool:
 
 
 def marker_refused(topic: str, partition: int, error: KafkaError) -> RecordRefused:
-    """Return why this marker cannot be written, and no later one either."""
+    """Return the error that says why neither this marker nor a later one can be written."""
     if is_gone(error):
         return RecordRefused(f"{_gone(topic, partition)}, so no marker can be written. {_RECREATE}")
     return RecordRefused(
@@ -158,9 +158,10 @@ def row_refused(
 def row_broke(
     topic: str, partition: int, key: bytes | None, value: bytes | None, error: Exception
 ) -> RowRefused:
-    """Return why a feed fails after an exception that nobody foresaw, as this row was given to the client.
+    """Return why a feed fails after an unforeseen exception, which came when this row was given to the
+    client.
 
-    Raises ``error`` where the process is at fault, as for want of memory.
+    Raises ``error`` where the process is at fault, for example if memory runs out.
     """
     reason = unforeseen(error, keeps=False)
     _log.error(

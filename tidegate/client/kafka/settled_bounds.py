@@ -21,9 +21,9 @@ def settled_bounds(
 ) -> Mapping[_Place, Bounds]:
     """Return what ``ask`` says, once no partition ends below the offset in ``read_to``.
 
-    A leader that has only begun does not know yet that its last records are committed, and may name a lower
-    end for a moment. So it is asked ten times, a second apart. An end that is lower even then is in what is
-    returned: the partition was cut.
+    A leader that has just begun does not know yet that its last records are committed, and may name a lower
+    end for a moment. So it asks up to ten times, with a second between. If an end is still lower at the last
+    time, the partition was cut, and the lower end is returned.
     """
     for _ in range(_ASKED - 1):
         bounds = ask()

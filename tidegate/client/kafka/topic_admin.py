@@ -40,8 +40,9 @@ _PASSING: Final = frozenset(
     }
 )
 _PASSING_S: Final = 30.0
-#: What the controller says of a new topic while it takes every broker for dead, as when none has sent a
-#: heartbeat for a moment. A factor that is too high for the cluster has the same code, and other words.
+#: What the controller answers to the creation of a topic while it believes that every broker is dead, for
+#: example since none has sent a heartbeat for a moment. A replication factor that is too high for the cluster
+#: has the same error code, with other words.
 _ALL_FENCED: Final = "brokers are currently fenced"
 #: librdkafka's errors for a topic that no broker has named: either none has answered, or the topic is gone.
 _UNHEARD_OF: Final = frozenset(
@@ -58,7 +59,8 @@ _NOT_LET_IN: Final = frozenset(
         KafkaError._SSL,  # noqa: SLF001
     }
 )
-#: The answer for partitions none of which has a leader. A topic may be why that nobody knows any more.
+#: The error for partitions none of which has a leader. The cause may be a topic that no broker knows any
+#: more.
 _UNLED: Final = (KafkaError._NOENT,)  # noqa: SLF001
 _MAY_DESCRIBE: Final = (
     "Let the worker's user describe topics and their configuration, where that is forbidden"
@@ -113,7 +115,9 @@ class TopicAdmin:
 
     @property
     def is_over(self) -> bool:
-        """Whether another cluster was seen. Its answers may be from either, so another client is needed."""
+        """Whether another cluster was seen. The client's answers may be from either cluster, so another
+        client is needed.
+        """
         return self._watch.has_changed
 
     @property
@@ -169,8 +173,9 @@ class TopicAdmin:
         return found
 
     def create_early(self, specs: Sequence[TopicSpec]) -> None:
-        """Ask once for all of these topics, in one request; neither repeat that nor wait until they are
-        known.
+        """Ask once, in one request, for the creation of all these topics.
+
+        It does not repeat the request, and does not wait until the topics are known.
 
         What fails is left to ``create_unless_there``, which says why.
         """
@@ -197,7 +202,7 @@ class TopicAdmin:
         return str(answer.cluster_id)
 
     def only_cluster(self, topic: str) -> str:
-        """Return the id of the cluster that has given all of its answers so far.
+        """Return the id of the cluster that has given all answers so far.
 
         The question names ``topic``. Asks once. Raises ``RetryError`` without an answer, and ``SinkHeld``
         when it ``is_over``.
@@ -229,10 +234,10 @@ class TopicAdmin:
         raise RetryError(f"{sentence}: {error.str()}. {_MAY_DESCRIBE}")
 
     def _unknown(self, places: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
-        """Return a partition that no broker knows, as a broker says when it is asked for the topic.
+        """Return one of the partitions that no broker knows, by what a broker says of its topic.
 
-        Asks once for each topic, up to the one that is unknown. Returns ``None`` if there is none, or without
-        an answer.
+        Asks once for each topic, up to the one that is unknown. Returns ``None`` if there is none, or if no
+        broker answers.
         """
         known: dict[str, Any] = {}
         try:

@@ -27,8 +27,8 @@ _CALL_S: Final = 5.0  # one attempt of a call that is repeated
 _BACKOFF_S: Final = 0.5
 _FENCED: Final = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its name
 _ATTEMPTS_MAX: Final = 5  # attempts at a whole transaction that the coordinator wants aborted
-#: The first pause before a transaction is repeated that a broker did not take a record of; each next one is
-#: twice as long.
+#: The pause before the first repetition of a transaction of which a broker did not take a record. Each next
+#: pause is twice as long.
 _ANSWERED_PAUSE_S: Final = 0.5
 
 _log = logging.getLogger("tidegate.transaction")
@@ -51,7 +51,7 @@ def sent(markers: Iterable[OutgoingMarker]) -> list[Record]:
 
 
 def transactional(transactional_id: str, limit_bytes: int) -> Mapping[str, Any]:
-    """Return librdkafka's settings for such a producer; records may have up to ``limit_bytes``."""
+    """Return librdkafka's settings for a transactional producer; records may have up to ``limit_bytes``."""
     return {
         "transactional.id": transactional_id,
         "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
@@ -95,7 +95,7 @@ class TransactionalProducer:
         self._limit = limit_bytes
         self._failed: KafkaError | None = None
         self._refusal: RecordRefused | None = None
-        #: A broker's answer to a record of the last attempt that did not take it.
+        #: The answer with which a broker did not take a record of the last attempt.
         self._answer: _Answer | None = None
         self._given_up = threading.Event()
         self._producer = producer
@@ -119,9 +119,9 @@ class TransactionalProducer:
         Returns, for each topic and partition, the offset after the last of them. Raises ``DeliveryError``
         when this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
         committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
-        topic refuses a record for good, or in each attempt, and can go on. Between such attempts it waits for
-        longer and longer, since the broker's trouble may pass. First it aborts a transaction that an
-        exception left open.
+        topic refuses a record for good, or when a broker has refused a record in each attempt. The producer
+        can go on then. Between such attempts it waits for longer and longer, since the broker's trouble may
+        pass. Before the first attempt it aborts a transaction that an exception left open.
         """
         self._require_wanted()
         self.abort_left()
@@ -161,7 +161,7 @@ class TransactionalProducer:
             self._abort()
 
     def require_not_fenced(self, record: Record) -> None:
-        """Raise ``DeliveryError`` if another writer of this id has opened since.
+        """Raise ``DeliveryError`` if another writer of this id has opened after this one.
 
         Writes ``record`` in a transaction and aborts it, so committed readers never see the record.
         """
@@ -179,7 +179,7 @@ class TransactionalProducer:
         the producer, so it refuses the transaction. But to abort, librdkafka asks that cluster for a new
         producer id, and with that a repetition would succeed there. Raises ``RecordRefused`` when a topic
         refuses a record for good, and ``DeliveryError`` for every other reason that leaves the transaction
-        uncommitted. The next writer that opens aborts it; this one has to be replaced.
+        uncommitted. The next writer that opens aborts the transaction; this writer has to be replaced.
         """
         try:
             self._write(records)
@@ -207,8 +207,8 @@ class TransactionalProducer:
     def close(self) -> None:
         """Close the connections. The next writer aborts an open transaction.
 
-        The client's own ``close`` would first abort it: that waits without limit while the broker is away,
-        and asks whatever cluster is at the address.
+        The client's own ``close`` would first abort the transaction: that waits without limit while the
+        broker is away, and asks whatever cluster is at the address.
         """
         if self.is_amid:
             self._producer.purge()
@@ -340,7 +340,7 @@ class TransactionalProducer:
 
 
 def _is_answer(error: KafkaError) -> bool:
-    """Whether a broker does not take a record, and neither the producer nor its transaction is at fault."""
+    """Return whether a broker does not take a record, though producer and transaction are not at fault."""
     told = error.code() >= KafkaError.UNKNOWN  # a broker's; librdkafka's own are far below
     return told and not is_of_the_producer(error) and error.code() not in _OF_TRANSACTIONS
 
@@ -350,7 +350,7 @@ class GivenUpError(Exception):
 
 
 class _AbortedError(Exception):
-    """Raised because the coordinator wants the transaction aborted. It may be written again."""
+    """Raised because the coordinator wants the transaction aborted. The transaction may be written again."""
 
 
 def is_fatal(error: KafkaError) -> bool:

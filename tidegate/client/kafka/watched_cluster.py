@@ -1,6 +1,6 @@
 """Reads a Kafka cluster whose address may come to mean another one.
 
-One client reads all, and notices that.
+One client does all the reading, and notices such a change.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _LOGGER: Final = logging.getLogger("tidegate.kafka")
 class WatchedCluster:
     """The Kafka cluster that answers at the address of ``connection``. Close it.
 
-    ``id`` is its first answer to the question for its id, which names ``topic``. What the cluster tells
-    counts only once `require_same` has returned after it: see `the_same`.
+    ``id`` is its first answer to the question for its id, which names ``topic``. An answer of the cluster
+    counts only if `require_same` is called after it and returns: see `the_same`.
 
     Every method waits for a bounded time. It raises ``BrokerUnavailable``, a ``RetryError``, if no broker has
     answered by then, and ``InputError`` if one refuses, or has deleted records that were to be read.

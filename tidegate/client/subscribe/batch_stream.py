@@ -1,13 +1,13 @@
 """Batches for asyncio: a thread reads them, and a few wait for the consumer.
 
-1. The thread takes one of ``ahead`` places. There is none while so many batches wait: nothing is read then,
-   so a slow consumer holds back the reader, and Kafka keeps the rows.
+1. The thread takes one of ``ahead`` places. No place is free while ``ahead`` batches wait, and nothing is
+   read then. So a slow consumer holds back the reader, and Kafka keeps the rows.
 2. It reads the next batch, which blocks it and nobody else.
 3. It hands the batch to the event loop.
 4. The consumer takes the batch, which gives its place back.
 
-A call that is cancelled loses no batch: the next call gets it. What ends the subscription, an error as well,
-comes after the batches that were read before it, and at every later call.
+A call that is cancelled loses no batch: the next call gets it. The end of the subscription, or the error that
+ends it, comes after the batches that were read before it. It comes again at every later call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 from tidegate.subscribe.updates.first_error import FirstError
 
 READ_AHEAD: Final = 2
-#: The time for which the thread waits at a time: closing takes as long.
+#: The longest time of one wait of the thread. Closing may take as long.
 _POLL_S: Final = 0.2
 
 BatchT = TypeVar("BatchT")
@@ -46,7 +46,7 @@ class _End(NamedTuple):
 
 
 async def in_thread(call: Callable[..., _Answer], *arguments: Any) -> _Answer:
-    """Run what blocks in a thread. A task that is cancelled meanwhile still waits for it."""
+    """Run a call that blocks in a thread. A task that is cancelled meanwhile still waits for the call."""
     running = asyncio.ensure_future(asyncio.to_thread(call, *arguments))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -56,17 +56,20 @@ async def in_thread(call: Callable[..., _Answer], *arguments: Any) -> _Answer:
             cancelled = error
     if cancelled is None:
         return running.result()
-    running.exception()  # it is looked at: the task's end is what counts
+    running.exception()  # the call's error is looked at, and dropped: the task ends as cancelled
     raise cancelled
 
 
 class BatchStream(Generic[BatchT]):
-    """The batches of one source for one event loop. Made in a task; closed, or used in ``async with``."""
+    """The batches of one source for one event loop.
+
+    Make it in a task. Close it, or use it in ``async with``.
+    """
 
     def __init__(self, source: BatchSource[BatchT], ahead: int = READ_AHEAD) -> None:
         """``ahead`` is how many batches at most are read before they are asked for.
 
-        ``ValueError`` for less than one.
+        Raises ``ValueError`` if that is less than one.
         """
         if ahead < 1:
             raise ValueError(f"{ahead} batches ahead would never be read")
@@ -96,7 +99,7 @@ class BatchStream(Generic[BatchT]):
         raise StopAsyncIteration
 
     def fail(self, error: BaseException) -> None:
-        """Have each later call raise: a batch that was given counts as not delivered, for this reason."""
+        """Have each later call raise ``error``: a batch that was given counts as not delivered."""
         self._failed.keep(error)
 
     def stop(self) -> None:

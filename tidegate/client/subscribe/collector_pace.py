@@ -1,9 +1,9 @@
 """Slows Python's cycle collector down while a batch is made.
 
 Thousands of rows are made in one go, and none of them is part of a cycle. The collector runs after each 700
-of them and looks at all that are there: half of a subscription's processor time went there. It runs after
-many more of them meanwhile. It is not switched off: a query may take long, and other threads of the process
-make cycles.
+of them and looks at all that are there: half of a subscription's processor time went there. While a batch is
+made, it runs after many more of them. It is not switched off: a query may take long, and other threads of the
+process make cycles.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: So many objects that may be part of a cycle are made before the collector runs.
+#: The number of new objects that may be part of a cycle, after which the slowed collector runs.
 _RARELY: Final = 200_000
 
 

@@ -16,7 +16,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 
 class KeyRowsSnapshot(Protocol):
-    """All rows as of one frontier, whatever the table does since; to be closed."""
+    """All rows as of one frontier, whatever the table does afterwards. Close it."""
 
     @property
     def row_count(self) -> int:
@@ -31,7 +31,7 @@ class KeyRowsSnapshot(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the rows of that time go."""
+        """Free the rows of that time."""
 
 
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
@@ -41,7 +41,7 @@ class DurableKeyRows(KeyRows, Protocol):
     """Rows by key that outlive the process, with a way back to the frontier of a stored token."""
 
     def go_back_to(self, frontier: Frontier) -> None:
-        """Undo the changes above a token's frontier. Raises ``HistoryLost`` where that is not known."""
+        """Undo the changes above a token's frontier. Raises ``HistoryLost`` where these are not known."""
 
     def start_over(self) -> None:
         """Delete all rows, for a new snapshot."""
@@ -76,10 +76,10 @@ def open_key_rows(
 
 
 def open_empty_key_rows(directory: Path, feed: str, relation: Relation, *, durable: bool) -> DurableKeyRows:
-    """Delete the rows by key in a directory, whatever their state, and open it empty.
+    """Delete the rows by key in a directory, whatever their state, and open the directory empty.
 
-    ``durable``: whether each opening is on the disk before its batch is given out. Raises as `open_key_rows`
-    does, but for damage.
+    ``durable`` says whether each opening is on the disk before its batch is given out. Raises as
+    `open_key_rows` does, except for damaged rows.
     """
     _require_rocksdb()
     from tidegate.client.subscribe.state.table_directory import discard_key_table

@@ -1,8 +1,9 @@
 """Tells whether the feeds of a reading had ended when their records were read.
 
-A later feed gets the topics of a feed only once that has ended, and no record tells its feed
-(docs/protocols/topics-that-change-owners.md). So whoever has read records asks the jobs topic. If the feed
-has not ended by then, all of them are its own. If it has, they are its own up to its high-water.
+A later feed gets the topics of a feed only after that feed has ended, and no record says which feed wrote it
+(docs/protocols/topics-that-change-owners.md). So a reader asks the jobs topic after it has read records. If
+the feed has not ended by then, all of these records are its own. If it has, the records up to its high-water
+are its own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tidegate.verify import TopicPartition
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
 _ASK_S: Final = 10.0
 _AGAIN_S: Final = 0.5
-_LEADERS_S: Final = 0.5  # whoever looks without waiting waits for so long at most
+_LEADERS_S: Final = 0.5  # a look that does not wait takes so long at most
 
 
 class JobsPlace(NamedTuple):
@@ -57,7 +58,7 @@ class EndedFeed(NamedTuple):
 
 
 class SharedJobs:
-    """The jobs topic of an application, read once for all gates of a process. Close it behind them.
+    """The jobs topic of an application, read once for all gates of a process. Close it after them.
 
     Any thread may use it.
     """
@@ -72,7 +73,8 @@ class SharedJobs:
     def read_to(self, end: int, timeout_s: float) -> JobsView | None:
         """Read everything below an offset, and return the feeds; ``None`` if that did not succeed in time.
 
-        Later calls add to what was returned. Raises as ``JobsReading.poll``; the next call begins anew then.
+        Later calls add to the view that was returned. Raises as ``JobsReading.poll`` does; after that the
+        next call begins anew.
         """
         until = time.monotonic() + timeout_s
         if not self._lock.acquire(timeout=timeout_s):
@@ -120,7 +122,7 @@ class SharedJobs:
 class EndedFeeds:
     """The ends of the ``feeds`` of an application. Close it. One thread uses it.
 
-    ``jobs`` is what reads the jobs topic, for several of these; by default it is one of its own.
+    ``jobs`` reads the jobs topic, for several objects of this class. By default each object has its own.
     """
 
     def __init__(
@@ -188,7 +190,8 @@ class EndedFeeds:
             error: KafkaError = failure.args[0]
             if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise self._connection.failed(f"asking where {self._place.topic} ends", error) from None
-            # Others pass, those of a broker that has just come back too: its leader epoch, for example.
+            # Other errors pass, also those of a broker that has just come back, for example about its leader
+            # epoch.
             _LOGGER.info("a subscription waits for the end of %s: %s", self._place.topic, error.str())
             if names_former_leader(error):
                 with suppress(KafkaException):

@@ -1,7 +1,7 @@
 """The tables that statements can name: those of an application's feeds whose topics can be read.
 
-A statement names a table, and a feed has its rows. One feed has to be meant: where several have the table,
-the user names one of them.
+A statement names a table, and a feed has its rows. The statement has to mean one feed: if several have the
+table, the user names one of them.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class FeedCatalog:
     """The feeds of one application, as they are at the construction.
 
     ``connection`` is to the workers' cluster. ``topic_prefix`` is that of the log, which has the descriptors
-    of tables. ``descriptors`` returns them, for whoever has read a part of the log before; without it the
-    whole log is read. It is called once, when a table is first asked for. Raises ``InputError`` when the jobs
-    topic does not exist, ``BrokerUnavailable`` when Kafka does not answer.
+    of tables. ``descriptors`` returns these, for a caller that has read a part of the log before. It is
+    called once, when a table is first asked for. Without it the whole log is read. Raises ``InputError`` when
+    the jobs topic does not exist, ``BrokerUnavailable`` when Kafka does not answer.
     """
 
     def __init__(
@@ -123,9 +123,10 @@ class FeedCatalog:
         """Return the tables that statements can name: those of all feeds that can be subscribed to.
 
         A table that ``table`` refuses with ``SchemaMismatch``, or whose descriptor has left the log, is left
-        out: it hides no other one.
+        out. The other tables are returned all the same.
 
-        Raises ``InputError`` where the log has no descriptor of any: it is not that of the feeds then.
+        Raises ``InputError`` if the log has no descriptor of any of the tables: then it is not the log of
+        these feeds.
         """
         found: dict[TableName, Relation] = {}
         unknown: FeedTarget | None = None
@@ -181,9 +182,9 @@ def relation_of(
 ) -> Relation:
     """Return the relation of a feed's table.
 
-    ``versions`` are the table's descriptors, the newest one last. The relation has the columns of that one.
-    Raises ``SchemaMismatch`` if a name means several columns in rows at or above the feed's start, or if
-    these have several primary keys.
+    ``versions`` are the table's descriptors, the newest one last. The relation has the columns of the newest
+    one. Raises ``SchemaMismatch`` if a name means several columns in rows at or above the feed's start, or if
+    these rows have several primary keys, or keys in Avro with several types.
     """
     valid = versions_since(versions, start)
     require_stable_columns(table, valid, options)

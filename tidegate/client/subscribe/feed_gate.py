@@ -55,7 +55,7 @@ class FeedGate:
             silent_to={each.table.target.topic: each.table.silent_to for each in histories},
         )
         self._spill = SpillFiles(spill.directory)
-        #: The store and the budget of rows that wait, for what keeps a snapshot in chunks as well.
+        #: The store and the budget of rows that wait. What keeps a snapshot in chunks uses them as well.
         self.chunks = Spill(self._spill, spill.memory_bytes)
         self._gate = RowGate(decoders, sorted(rows), start, spill=self.chunks)
         rows_of_side: defaultdict[str, set[FeedPartition]] = defaultdict(set)
@@ -75,8 +75,8 @@ class FeedGate:
         for history in histories:
             self._places_of[FeedId(history.table.feed.feed_id)] += history.rows
         self._standing = None if self._ends is None else StandingGate(self._ends, self._reader, self._marked)
-        #: Records below these offsets are known to be the feeds' own. Those below the others are if no feed
-        #: has ended by the time that was asked for.
+        #: Records below the offsets of ``_own_below`` are known to be the feeds' own. Those below the offsets
+        #: of ``_asked_below`` are as well, if no feed had ended when this was asked.
         self._own_below: dict[FeedPartition, int] = {}
         self._asked_below: dict[FeedPartition, int] = {}
         self._opened = ZERO  # the timestamp up to which the last opening is complete
@@ -131,7 +131,8 @@ class FeedGate:
     def open(self) -> GateOpening | None:
         """Return the rows that became complete since the last call; ``None`` if the minimum did not rise.
 
-        Call ``is_same`` before using it: it tells whether the topics are still those of the beginning.
+        Call ``is_same`` before you use the rows: it tells whether the topics are still those of the
+        beginning.
         """
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
@@ -144,8 +145,9 @@ class FeedGate:
         return opening
 
     def is_same(self, timeout_s: float) -> bool:
-        """Wait until Kafka has said that the topics of the last opening still are those of the begin, and of
-        the same feeds.
+        """Wait until Kafka has said that the topics are still the same, and belonged to the same feeds.
+
+        That is asked of the topics of the last opening: they have to be those of the beginning.
 
         Returns ``False`` if it has not said so within ``timeout_s`` seconds. Raises ``HistoryLost`` or
         ``ObjectDropped`` if a topic was made anew or dropped, or if a feed has ended below the opening.
@@ -156,9 +158,10 @@ class FeedGate:
     def has_ended(self, *, is_begun: bool) -> bool:
         """Return whether nothing follows, because a feed has succeeded. Call it if the gate does not open.
 
-        ``is_begun`` is whether what the reading begins with was given, such as a snapshot. Raises
-        ``ObjectDropped`` where nothing follows because a feed was dropped or has failed, and where a feed has
-        succeeded before that. Without a jobs topic nobody knows of an end.
+        ``is_begun`` says whether the reading has given what it begins with, such as a snapshot. Raises
+        ``ObjectDropped`` if nothing follows because a feed was dropped or has failed. It raises that also if
+        a feed has succeeded, and not everything up to its high-water, or not the beginning, was given.
+        Returns ``False`` without a jobs topic, since no end is known then.
         """
         if self._standing is None or self._gate.minimum > self._gate.delivered:
             return False
@@ -227,7 +230,10 @@ class FeedGate:
 
 
 def _feeds_that_end(histories: Sequence[FeedHistory], jobs: SharedJobs | None) -> EndedFeeds | None:
-    """Return the ends of the feeds of the tables, which one application has; ``None`` if nobody asks."""
+    """Return the ends of the tables' feeds, which are of one application.
+
+    Returns ``None`` if no table names its application.
+    """
     tables = [history.table for history in histories]
     application = next((table.application for table in tables if table.application is not None), None)
     if application is None:

@@ -1,14 +1,15 @@
-"""The past of a table that its output topic can still answer, and from which offsets.
+"""The past of a table that its output topic still has, and the offsets from which to read it.
 
 | the topic | a snapshot as of t | changes above t |
 |---|---|---|
 | is whole, and its feed began with a scan at S | every t from S on | every t from S on |
 | is whole, and its feed began without a scan at S | none | every t from S on |
 | was begun above T, on a cluster that was accepted without the rows before | none | every t from T on |
-| has lost its beginning | none | from the present on; further back with a token alone |
+| has lost its beginning | none | from the present on; further back only with a token |
 
-A topic that has lost its beginning does not tell which rows it had. Its retention has to be longer than
-markers lag, and then every row above the present is there.
+A topic that has lost its beginning does not tell which rows it had. Its retention has to be longer than its
+markers lag. Then every row above the present is there: the present is the lowest of the partitions' last
+markers.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class FeedHistory:
 
     @property
     def begin(self) -> Timestamp:
-        """The timestamp up to which rows and markers of the topic are of a former feed, which had it before.
+        """The timestamp up to which rows and markers of the topic can only be those of a feed that had it
+        before.
 
         The rows of the feed's scan have its start as their timestamp.
         """
@@ -92,7 +94,7 @@ class FeedHistory:
     def choose_as_of(self, plan: SubscribePlan, *, from_beginning: bool) -> Timestamp:
         """Return the AS OF of a plan. Raises ``HistoryLost`` where it cannot be read (any more).
 
-        ``from_beginning``: every row is needed, for a snapshot or to know the row before a change.
+        ``from_beginning`` says that every row is needed, for a snapshot or to know the row before a change.
         """
         start = self.table.feed.changes_from
         if from_beginning:
@@ -103,12 +105,13 @@ class FeedHistory:
         return ReadableHistory(readable_from, max(start, present)).choose_as_of(plan)
 
     def starts(self, as_of: Timestamp, *, from_beginning: bool) -> dict[FeedPartition, int]:
-        """Return the offsets from which a subscription reads that begins at ``as_of``.
+        """Return the offsets from which a subscription that begins at ``as_of`` reads.
 
-        If not from the beginning, it is the first record whose time is at or above ``as_of``: a record's time
-        is its row's. Markers on a topic of their own are read from its beginning. Raises ``HistoryLost``
-        where this is the first record that is left, and nothing shows that those before were at or below
-        ``as_of``.
+        Without ``from_beginning`` it reads a partition from the first record whose time is at or above
+        ``as_of``: a record's time is that of its row. Where the broker sets the times of records, it reads
+        from the first record that is left. Markers on a topic of their own are read from the beginning of
+        that topic. Raises ``HistoryLost`` if the reading begins at the first record that is left, and nothing
+        shows that the deleted records before it were at or below ``as_of``.
         """
         begin = {place: each.low for place, each in self.markers.items()}
         if from_beginning:
@@ -126,7 +129,7 @@ class FeedHistory:
         return begin | {FeedPartition(*place): offset for place, offset in found.items()}
 
     def reaches(self, offsets: Mapping[FeedPartition, int]) -> bool:
-        """Whether the topics end at or after these offsets.
+        """Return whether the topics end at or after these offsets.
 
         A topic that ends before them was cut: its last records may not be those that were read.
         """
@@ -179,9 +182,10 @@ class FeedHistory:
         """Raise ``HistoryLost`` unless the first record that is left shows that the deleted ones before it
         were at or below ``as_of``.
 
-        A row at ``as_of`` shows that: rows come about in the order of their times. A marker does not: it
-        comes after rows above it. A quiet partition whose markers are elsewhere has lost rows by their age
-        alone, which markers do not lag.
+        A row at ``as_of`` shows that, since rows come roughly in the order of their times. A marker at
+        ``as_of`` does not, since it comes after rows above it. A quiet partition may have no record left, if
+        its markers are on another topic. It passes: it has lost rows by their age alone, and markers do not
+        lag by such an age.
         """
         if bounds.low == bounds.end and self.table.feed.resolved_topic:
             return
@@ -206,7 +210,7 @@ class FeedHistory:
                 try:
                     first = decoder.decode(record.key, record.value, record.headers)
                 except MalformedRecord:
-                    return ZERO  # whoever reads from here meets it, and names it
+                    return ZERO  # the reader that begins here meets this record, and names it
                 if isinstance(first, MarkerRecord):
                     return frontier_after(first.resolved)
                 if first.updated is not None:

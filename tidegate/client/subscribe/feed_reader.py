@@ -36,7 +36,8 @@ _FETCH_WAIT_MS: Final = 20
 #: The bytes that librdkafka fetches ahead, per partition and in all: the gate does not see rows there.
 _FETCH_BYTES: Final = 1024 * 1024
 _QUEUED_KIB: Final = 16 * 1024
-#: How soon a partition is fetched again whose records had filled the queue: librdkafka's second is long.
+#: The time after which a partition whose records filled the queue is fetched again. librdkafka's default is a
+#: second.
 _FULL_WAIT_MS: Final = 20
 _TOPICS_EVERY_S: Final = 2.0
 _AGAIN_S: Final = 0.5
@@ -102,7 +103,7 @@ class FeedReader:
         )
 
     def poll(self, timeout_s: float) -> list[PartitionRecords]:
-        """Return what has come, as soon as anything has; nothing after ``timeout_s``.
+        """Return what has come, as soon as anything has; return nothing after ``timeout_s``.
 
         Raises ``HistoryLost``, ``ObjectDropped``, and ``InputError`` where Kafka refuses.
 
@@ -182,7 +183,7 @@ class FeedReader:
         return self._lows
 
     def at_ends(self) -> bool:
-        """Return whether the brokers have said that there is no record which was not read.
+        """Return whether the brokers have said that every record was read.
 
         A call asks them, and one of the next calls has their answer. Partitions that are paused do not count.
         A partition whose leader is away counts as one with more. The reading thread asks.
@@ -232,7 +233,7 @@ class FeedReader:
     def _take_error(self, message: Any, error: KafkaError) -> None:
         code = error.code()
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - this is its public name
-            # Behind the last record there may be offsets of a transaction's control records.
+            # After the last record there may be offsets of a transaction's control records.
             place = FeedPartition(message.topic(), message.partition())
             self.positions[place] = max(self.positions[place], message.offset())
         elif code == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - this is its public name
@@ -285,7 +286,7 @@ class _TopicCheck:
         """Wait for the answers to the last ``ask``; returns whether they have come. Raises as ``check``."""
         until = time.monotonic() + timeout_s
         while True:
-            self._check_answers()  # before anything is asked anew: the caller may come seldom
+            self._check_answers()  # before anything is asked anew: the caller may call seldom
             if self._same and not self._asked:
                 return True
             self.check()
@@ -326,7 +327,7 @@ class _EndsCheck:
         self._asked: dict[FeedPartition, Future[Any]] = {}
 
     def answer(self, places: Iterable[FeedPartition]) -> dict[FeedPartition, int]:
-        """Return the ends that brokers have told since the call before, which asked; else ask.
+        """Return the ends that brokers have told since an earlier call asked. If no question is open, ask.
 
         Nothing is returned while an answer is missing. Partitions whose brokers told no end are left out.
         """

@@ -1,4 +1,4 @@
-"""The term of a feed on its topics: which of their records a reader may take for the feed's own.
+"""The term of a feed on its topics: which of their records a reader may regard as the feed's own.
 
 An output topic belongs to one feed at a time, and several may have it one after the other
 (docs/protocols/topics-that-change-owners.md). A record does not say which of them wrote it.

@@ -2,7 +2,7 @@
 
 | policy | what it does |
 |---|---|
-| ``stall`` | ends with ``HistoryLost``: the rows that the consumer has stay true, and age |
+| ``stall`` | ends with ``HistoryLost``: the rows that the consumer has stay true, and become older |
 | ``resnapshot`` | takes a new snapshot, if the topics have one; the consumer deletes all other rows |
 | ``skip`` | goes on from the lowest time that is readable; changes before it are never delivered |
 
@@ -22,7 +22,7 @@ from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
 
 class HistoryPolicy(enum.Enum):
-    """The value names it in keyword arguments and on the command line."""
+    """A policy. Its value is its name in keyword arguments and on the command line."""
 
     STALL = "stall"
     RESNAPSHOT = "resnapshot"
@@ -40,7 +40,7 @@ def history_policy(name: HistoryPolicy | str) -> HistoryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLoss:
-    """History was lost, and the subscription goes on after the loss.
+    """A loss of history after which the subscription goes on.
 
     Attributes:
         policy: how it goes on: ``RESNAPSHOT`` or ``SKIP``.
@@ -74,9 +74,9 @@ class HistoryLoss:
 def plan_behind(plan: SubscribePlan, held: Frontier, policy: HistoryPolicy) -> SubscribePlan:
     """Return the plan that goes on where everything below ``held`` was delivered.
 
-    No row of it is below ``held``, so timestamps do not fall within one subscription. Where ``held`` is UP
-    TO, nothing is left to be delivered, and there is no new snapshot: it ends with its token. ``ValueError``
-    for ``STALL``.
+    No row of the plan is below ``held``, so timestamps do not fall within one subscription. If ``held`` is UP
+    TO, nothing is left to be delivered, and there is no new snapshot: the subscription ends with its token.
+    Raises ``ValueError`` for ``STALL``.
     """
     match policy:
         case HistoryPolicy.RESNAPSHOT if held == plan.up_to:  # a snapshot as of UP TO would show nothing

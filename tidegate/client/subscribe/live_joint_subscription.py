@@ -20,8 +20,9 @@ from tidegate.subscribe.updates.update import RowValues
 
 @dataclass(frozen=True, slots=True)
 class DeliveredJointBatch(JointBatch[DeliveredBatch]):
-    """A batch of each member, all complete up to one frontier; a chunk of the snapshot has that of one
-    member.
+    """A batch of each member, all complete up to one frontier.
+
+    A chunk of the snapshot has the batch of one member alone.
 
     ``loss`` says that history was lost before it, and how the members went on; ``None`` for no loss.
     """

@@ -4,13 +4,14 @@ A batch is delivered in three steps, whoever does them:
 
 1. The consumer applies it.
 2. The consumer stores its token, best in the transaction of step 1.
-3. ``settle`` says so: a key table need not be able to go back before it.
+3. ``settle`` says that the token is stored: a key table need not go back to an earlier one any more.
 
 ``deliver`` does steps 2 and 3 after the callback. A process that ends between 1 and 2 gets the batch again,
 one that ends after 2 does not.
 
-A call of ``next`` that is interrupted gives no batch. It may have read rows, and the subscription is of no
-use then: each later call raises ``CallInterrupted``. Where it had only waited, the next call goes on.
+A call of ``next`` that is interrupted gives no batch. If it may have read rows, the subscription is of no use
+any
+more: each later call raises ``CallInterrupted``. If it had only waited, the next call goes on.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class OpenSubscription(ABC, Generic[BatchT]):
 
     @abstractmethod
     def _close(self) -> None:
-        """Let everything go. Nobody is in ``_next`` any more."""
+        """Close everything. No call of ``_next`` is running any more."""
 
     def next(self, timeout_s: float | None = None) -> BatchT | None:
         """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
@@ -98,7 +99,7 @@ class OpenSubscription(ABC, Generic[BatchT]):
     def stream(self, ahead: int = READ_AHEAD) -> BatchStream[BatchT]:
         """Return the batches for asyncio: at most ``ahead`` are read before they are asked for.
 
-        Called in a task. A subscription has one stream: a second call returns the first one's.
+        Call it in a task. A subscription has one stream: a second call returns the first one's.
         """
         if self._stream is None:
             self._stream = BatchStream(self, ahead)
@@ -118,8 +119,8 @@ class OpenSubscription(ABC, Generic[BatchT]):
         Of a snapshot in chunks ``on_snapshot`` gets each chunk, if the checkpoint is still held before it.
         Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
         ``checkpoint``, and the batch is settled. If a callback raises an error or is interrupted, delivery
-        ends with it, and the batch counts as not delivered: each later call raises, for it would go on after
-        the batch. Raises as ``next``, and ``Fenced`` if another process has acquired the checkpoint.
+        ends with it, and the batch counts as not delivered: each later call raises, since it would go on
+        after the batch. Raises as ``next``, and ``Fenced`` if another process has acquired the checkpoint.
         """
         for batch in self:
             try:

@@ -6,9 +6,10 @@
 3. When the gate opens, each statement makes a batch of the rows that it lets through: all at one frontier.
   Kafka is asked meanwhile whether the topics are still the same, and the batch is given when it has said so.
   A snapshot in chunks is several batches, of which the last one alone counts as delivered.
-4. The tokens have the offsets of the gate, so a resume reads what waits again.
+4. The tokens have the offsets of the gate, so a resume reads again the rows that wait in the gate.
 5. Where step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on is to begin
-   at step 1 again, at or above the frontier up to which everything was delivered. The next batch tells it.
+   at step 1 again, at or above the frontier up to which everything was delivered. The next batch tells of the
+   loss.
 
 Failure cases: a crash before the consumer has stored a token repeats the batch, which is the same rows
 again; a crash after it repeats nothing. Between 1 and 2 retention may delete what is to be read: that is
@@ -94,11 +95,11 @@ class _Member:
         return self.planned.table.feed.resolved_topic
 
     def gives_chunks(self, plan: SubscribePlan, as_of: Timestamp) -> bool:
-        """Whether the snapshot as of ``as_of`` comes in chunks."""
+        """Return whether the snapshot as of ``as_of`` comes in chunks."""
         return comes_in_chunks(plan, as_of, track_keys=self.planned.track_keys)
 
     def takes_parts(self, plan: SubscribePlan, as_of: Timestamp) -> bool:
-        """Whether it was asked for in chunks, and its rows may come in parts."""
+        """Return whether the snapshot was asked for in chunks, and its rows may come in parts."""
         tells_before, track_keys = self.source.tells_before, self.planned.track_keys
         can = takes_parts(plan, as_of, tells_before=tells_before, track_keys=track_keys)
         return self.planned.in_chunks and can
@@ -123,7 +124,7 @@ class _Start:
 class SharedReading:
     """The statements of ``members``, whose feeds write to one cluster. Close it.
 
-    ``tokens`` reads the tokens behind which they go on; without it they begin.
+    ``tokens`` reads the tokens after which the statements go on. Without it they begin.
 
     Attributes:
         as_of: where they began, all at one time.
@@ -176,8 +177,8 @@ class SharedReading:
     def next(self, timeout_s: float | None = None) -> JointBatch[SubscriptionBatch] | None:
         """Return the next batch; ``None`` at the end, and when none has come within ``timeout_s``.
 
-        A call reads at least once, and looks whether the gate opens after it has read for the last time: also
-        one with a timeout of 0 delivers what is there.
+        A call reads at least once, and looks whether the gate opens after it has read for the last time: so a
+        call with a timeout of 0 also delivers what is there.
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         is_over = False
@@ -308,7 +309,7 @@ class SharedReading:
     def _chunks_of(self, plans: Mapping[str, SubscribePlan], as_of: Timestamp) -> Spill | None:
         """Return where the chunks of snapshots wait; ``None`` if they come as one batch.
 
-        The statements share the memory of one.
+        All statements together have the memory of one.
         """
         members = [(self._members[name], plan) for name, plan in plans.items()]
         if not all(member.takes_parts(plan, as_of) for member, plan in members):
@@ -337,13 +338,13 @@ class SharedReading:
         return self._members[name].planned.table.target.topic
 
     def _read(self, timeout_s: float) -> None:
-        """Take what has come, and see whether nothing follows, since the feed has succeeded."""
+        """Take what has come. End the reading if nothing follows, since the feed has succeeded."""
         self._gate.read(timeout_s)
         if self._gate.has_ended(is_begun=self._held is not None):
             self.ended = True
 
     def _opens(self) -> bool:
-        """Whether there is a batch that was not given yet, made now or before."""
+        """Return whether there is a batch that was not given yet. Make one if the gate opens."""
         while self._opened is None:
             with collector_slowed():
                 self._opened = self._joint.following()
@@ -371,8 +372,10 @@ class SharedReading:
         return batch
 
     def _recover(self, lost: HistoryLost) -> None:
-        """Go on after a loss. While Kafka is away it stays lost. Raises ``HistoryLost`` for what no policy
-        helps with."""
+        """Go on after a loss. If Kafka is away, the next call tries again.
+
+        Raises ``HistoryLost`` for a loss with which the policy does not help.
+        """
         self._gate.close()
         self._chunk_files.close()
         self._opened = None

@@ -1,7 +1,8 @@
 """Keeps rows of a subscription that wait beyond its memory on disk, compressed and with checksums.
 
 The files have no names: nobody else can open them, and they are gone with the process, however it ends.
-They are no copy of record: after an error the subscription is resumed from its token, and Kafka has the rows.
+They are not the copy that counts: after an error the subscription is resumed from its token, and Kafka has
+the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import cramjam
 from tidegate.errors import SettingsError, SpillLost
 from tidegate.subscribe.gate.spilled_rows import BUDGET_BYTES
 
-#: A file's room comes back when all its blocks were taken, so files are of this size.
+#: The disk gets a file's room back only when all its blocks were taken. So a file ends at this size.
 FILE_BYTES: Final = 64 << 20
 
 

@@ -1,7 +1,7 @@
-"""Columns and a primary key that mean the same in all rows of a topic.
+"""Checks that columns and the primary key mean the same in all rows of a topic.
 
 Rows have names of columns, and no ids. A table whose columns were renamed, or dropped and added again, has
-rows in which one name means two columns, or one column has two names: such rows are no table together.
+rows in which one name means two columns, or one column has two names: such rows do not make one table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.types import Kind, SqlType
 
-#: The composite types that a reader of records can put in one form.
+#: The types that have several forms of one value (composite types), and that a reader of records can put in
+#: one form.
 _COMPOSITE: Final = {
     Format.JSON: frozenset({Kind.DECIMAL, Kind.FLOAT}),
     Format.AVRO: frozenset({Kind.FLOAT}),
@@ -64,7 +65,7 @@ def require_stable_key(
 ) -> None:
     """Raise ``SchemaMismatch`` if the versions have several primary keys.
 
-    A row of the older key and one of the newer key cannot be told to be the same row.
+    Nobody can tell whether a row of the older key and one of the newer key are the same row.
     """
     shows_names = options.format is Format.AVRO or form_of(options.envelope).keys.is_object
     keys: dict[tuple[int | str, ...], list[str]] = {}
@@ -80,10 +81,10 @@ def require_stable_key(
 
 
 def require_key_types(table: TableName, versions: Sequence[TableDescriptor], options: FeedOptions) -> None:
-    """Raise ``SchemaMismatch`` if a column of the primary key has several types, for keys in Avro.
+    """Raise ``SchemaMismatch`` if keys are in Avro, and a column of the primary key has several types.
 
-    Who tells rows apart by the bytes of their keys needs that: an Avro key begins with the number of its
-    schema, which has the columns' types.
+    A reader that tells rows apart by the bytes of their keys needs one type: an Avro key begins with the
+    number of its schema, which has the columns' types.
     """
     types: dict[int, str] = {}
     for version in versions if options.format is Format.AVRO else ():
@@ -104,10 +105,10 @@ def require_stable(
 
 
 def composite_key(table: TableDescriptor, options: FeedOptions) -> list[str]:
-    """Return the columns of the primary key of which a row's record and its deletion's may have two forms.
+    """Return the columns of the primary key whose values may differ in form between a row and its deletion.
 
-    JSON has the trailing zeros of a DECIMAL and the sign of a negative zero in rows alone. An Avro
-    ``decimal`` has the scale of its column in both.
+    In JSON, only records of rows have the trailing zeros of a DECIMAL and the sign of a negative zero. An
+    Avro ``decimal`` has the scale of its column in both.
     """
     kinds = _COMPOSITE[options.format]
     key = {part.column_id for part in table.primary_key}

@@ -1,7 +1,7 @@
 """Ends a reading whose feed has ended, when nothing more of it comes.
 
-While a gate opens, each opening asks whether the feed had ended (`FeedGate.is_same`). Behind the last marker
-of a feed nothing opens any more. So a gate that stands asks as well:
+While a gate opens, each opening asks whether the feed had ended (`FeedGate.is_same`). After the last marker
+of a feed no gate opens any more. So a gate that stands asks as well:
 
 1. It has stood for ``LOOK_S``. The jobs topic is asked for its end, and the topics whether they are still
    the same: the clusters of both have to answer.
@@ -61,7 +61,7 @@ class StandingGate:
 
         ``delivered`` is up to where the gate has let everything through; ``is_begun`` is whether the gate's
         reader has given what it begins with, such as a snapshot. It waits for nothing. Raises
-        ``ObjectDropped`` for any other end behind which nothing comes.
+        ``ObjectDropped`` for any other end after which nothing comes.
         """
         now = time.monotonic()
         if not self._is_asked:
@@ -87,7 +87,7 @@ class StandingGate:
         raise ObjectDropped(_told(end, delivered))
 
     def _is_over(self, now: float) -> bool:
-        """Return whether the last marker was waited for."""
+        """Return whether the last marker was waited for long enough."""
         if not self._reader.at_ends():
             return False
         if self._known_at is None:

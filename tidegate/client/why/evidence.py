@@ -82,7 +82,7 @@ class FrontierEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LaggingEvidence:
-    """The feed's missing versions in a log partition: it has some of ``ranges`` ranges.
+    """The versions that the feed misses in a log partition: they are of ``ranges`` ranges.
 
     ``complete_to`` is the timestamp up to which it has all versions of ``range_id``, ``None`` before its
     initial scan. ``tidegate.worker.operations.report.LaggingReport`` has the meanings.
@@ -126,7 +126,7 @@ class RegistryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class OverlapEvidence:
-    """Keys that frontiers hold back, since several ranges have them at once.
+    """Keys that frontiers hold back, since several ranges have them at the same time.
 
     See ``tidegate.worker.operations.report.OverlapReport``.
     """
@@ -207,7 +207,7 @@ def gather(
     now_ms: int,
     silent: Iterable[str] = (),
 ) -> Evidence:
-    """Ask Kafka and the workers at ``urls``.
+    """Return what Kafka and the workers at ``urls`` tell about a feed.
 
     ``silent`` are sentences about workers that are known to be away. Raises ``InputError`` for an unknown
     feed, and ``BrokerUnavailable``.
@@ -217,7 +217,7 @@ def gather(
 
 
 class FeedQuestions:
-    """Asks about several feeds: what is the same for all of them it asks once, at the construction.
+    """Asks about several feeds. What is the same for all of them is asked once, at the construction.
 
     The arguments are those of ``gather``.
     """
@@ -285,7 +285,7 @@ def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[
 
 
 def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...] = ()) -> Workers:
-    """Return what workers say at ``/status``, by their addresses.
+    """Return what workers say at ``/status``. ``statuses`` are their answers, by the workers' addresses.
 
     Raises ``InputError`` for another version's answer.
     """
@@ -326,7 +326,10 @@ def _read(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...]
 def _rows(
     statuses: Mapping[str, Json], name: str, *, needed: bool = True
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of a list of each status. Workers of earlier versions lack those not ``needed``."""
+    """Yield the objects of the list ``name`` of each status.
+
+    A status may lack a list that is not ``needed``: workers of earlier versions do not have it.
+    """
     for url, status in statuses.items():
         if needed or name in status:
             for row in items(status, name):

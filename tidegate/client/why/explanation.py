@@ -192,8 +192,9 @@ class _Span:
     # ---- ranges that are further than the frontier
 
     def _between(self) -> list[Finding]:
-        """Return findings when every range is above the frontier: the progress is on its way there, or held
-        up.
+        """Return the findings for the case that every range is above the frontier.
+
+        Then the progress of the ranges is on its way to the frontier, or is held up.
         """
         partitions = [each for number in self._numbers() if (each := self._evidence.partition(number))]
         standing = list(troubles(self._evidence, partitions))
@@ -223,7 +224,7 @@ class _Span:
     # ---- keys that several ranges have
 
     def _held(self) -> Iterator[Finding]:
-        """Yield overlaps that the frontier itself holds back."""
+        """Yield findings for overlaps whose keys the frontier itself holds back."""
         overlaps = self._evidence.workers.overlaps
         held = ((each, each.span.intersect(self._frontier.span)) for each in overlaps)
         for overlap, common in islice((item for item in held if item[1] is not None), SEVERAL):

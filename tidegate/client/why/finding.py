@@ -30,7 +30,7 @@ class Cause(enum.Enum):
     HELD = "held"
     REGISTRY = "schema_registry"
     SINK = "sink"
-    """Rows are not acknowledged, or the feed is detached since they were not for too long."""
+    """Rows are not acknowledged, or the feed is detached, since rows were not acknowledged for too long."""
     READING = "reading"
     """The worker is behind with the log."""
     UNCOVERED = "uncovered"
@@ -48,7 +48,7 @@ class Cause(enum.Enum):
     FRONTIER = "frontier"
     MARKERS = "markers"
     FOREIGN = "foreign_records"
-    """Records of the application's own topics were passed over, and something may wait for one of ours."""
+    """Foreign records were passed over, and something may wait for a record that one of them replaced."""
 
 
 @dataclass(frozen=True, slots=True)

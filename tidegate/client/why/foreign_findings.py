@@ -12,7 +12,7 @@ from tidegate.changefeed.definition.feed import LIVE, FeedState
 from tidegate.client.why.evidence import Evidence
 from tidegate.client.why.finding import SEVERAL, Cause, Finding
 
-#: Foreign records of these topics do no harm, since state has digests.
+#: Foreign records of topics with this ending do no harm, since state has digests.
 _HARMLESS: Final = "-changelog"
 
 

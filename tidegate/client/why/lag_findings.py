@@ -31,7 +31,10 @@ def lag_findings(evidence: Evidence) -> list[Finding]:
 
 
 def held_findings(evidence: Evidence) -> list[Finding]:
-    """Return that the sink's address means another cluster than that of the feed's topics, if it does."""
+    """Return the finding that the sink's address means another cluster than the one with the feed's topics.
+
+    Returns nothing if the address means that cluster.
+    """
     state = evidence.feed.current_state
     if state is None or not state.error:
         return []

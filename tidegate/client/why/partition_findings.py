@@ -24,14 +24,20 @@ def troubles(evidence: Evidence, partitions: Iterable[PartitionEvidence]) -> Ite
 
 
 def unseen(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the log partitions about which nothing is known."""
+    """Yield findings about the log partitions whose ranges are not known.
+
+    These are the partitions that are being restored, and those that no worker described.
+    """
     restoring = [each for each in evidence.workers.partitions if each.state == "restoring"]
     yield from troubles(evidence, restoring)
     yield from absent_partitions(evidence)
 
 
 def absent_partitions(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the partitions that no worker described, and the workers that did not answer."""
+    """Yield the partitions that no worker described.
+
+    If there are any, yield the workers that did not answer as well.
+    """
     known = {each.partition for each in evidence.workers.partitions}
     absent = [number for number in range(evidence.workers.log_partitions) if number not in known]
     if absent:

@@ -248,7 +248,7 @@ def _outcome(push: LastPush) -> str:
 
 
 def owner_text(evidence: Evidence, number: int) -> str:
-    """Return, as half a sentence, who has a log partition if no worker that answered has it."""
+    """Return, as half a sentence, who has a log partition that none of the workers that answered has."""
     if evidence.members is None:
         return "on none of the workers that were asked"
     owner = evidence.owner(TopicPartition(evidence.workers.log, number))

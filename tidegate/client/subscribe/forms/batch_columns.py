@@ -20,8 +20,9 @@ class BatchColumns:
     Attributes:
         shape: the form of the rows.
         types: the SQL types of the columns after SUBSCRIBE's own; ``None`` where one is not known.
-        primary_key: the names of the columns that the table's key is; empty where it is not among them.
-        format: what the feed's records are written in: dates of JSON are texts, dates of Avro are dates.
+        primary_key: the names of the columns of the table's primary key; empty if the rows do not have all of
+            them.
+        format: the format of the feed's records: dates of JSON are texts, dates of Avro are dates.
     """
 
     shape: OutputShape

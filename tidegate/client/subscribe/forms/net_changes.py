@@ -1,7 +1,7 @@
 """The net changes of a batch: for each key the row before the batch and the row after it.
 
-The timestamps of a batch are lost here, and so is a row that came and went within it. So it is a question
-that a consumer asks, and never what is delivered.
+Net changes do not have the timestamps of a batch, nor a row that came and went within it. So they are made
+only when a consumer asks for them, and are never what is delivered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.subscribe.updates.row_identity import row_identity
 from tidegate.subscribe.updates.update import RowValues, Update, consolidated
 from tidegate.subscribe.updates.value_order import values_key
 
-#: A row of an envelope: its state, its key, and the values behind these.
+#: A row of an envelope: its state, its key, and the values after these.
 _KeyedRow: TypeAlias = tuple[str, RowValues, RowValues]
 
 
@@ -47,7 +47,7 @@ def net_changes(columns: BatchColumns, rows: Iterable[RowValues], key: Sequence[
     """Return one change for each key that differs after the rows, in the order of the keys.
 
     ``key`` are the columns that no two rows share; by default KEY's, or the table's primary key. Raises
-    ``InputError`` for a key that the rows do not have, and for another one than KEY's.
+    ``InputError`` for a key that the rows do not have, and for a key other than KEY's.
     """
     columns.require_names()
     shape, own = columns.shape, columns.own

@@ -16,7 +16,7 @@ Clock: TypeAlias = Callable[[], int]
 
 
 class HeldCheckpoint(Protocol):
-    """A checkpoint that this process has acquired. It does not change when the token is committed."""
+    """A checkpoint that this process has acquired. Its attributes stay the same when a token is committed."""
 
     @property
     def name(self) -> str:
@@ -62,9 +62,9 @@ def wall_clock_ms() -> int:
 
 
 def next_epoch(before: int, now_ms: int) -> int:
-    """Return the epoch after one: the present, if that is higher.
+    """Return the epoch after ``before``: the present, or ``before`` + 1 if that is higher.
 
-    A checkpoint that was deleted and made anew so has no epoch that a process still holds.
+    So a checkpoint that was deleted and made anew gets no epoch that a process still holds.
     """
     return max(before + 1, now_ms)
 

@@ -1,4 +1,4 @@
-"""A new snapshot over a target table that has rows already: what the snapshot does not have goes at its end.
+"""A new snapshot over a target table that has rows already: at its end, rows that it lacks are deleted.
 
 A snapshot replaces rows, and says nothing of keys that are gone. So each row has a *generation*:
 
@@ -6,8 +6,9 @@ A snapshot replaces rows, and says nothing of keys that are gone. So each row ha
 2. Rows of the snapshot are written with it, and so are rows of later batches.
 3. With the last chunk of the snapshot, in the transaction of its token, ``sweep`` deletes all other rows.
 
-A process that ends before 3 leaves rows of its generation. The next one begins a higher one, and its sweep
-deletes them too where its snapshot does not have them. Readers see old rows and new ones until 3.
+A process that ends before 3 leaves rows of its generation. The next process begins a higher generation, and
+its sweep deletes these rows too if its snapshot does not have them. Readers see old rows and new ones until
+3.
 
 The generation is not the snapshot's AS OF: a second snapshot as of the same time would keep rows that came
 after the first.

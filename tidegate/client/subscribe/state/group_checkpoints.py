@@ -5,7 +5,8 @@ change or none does. Its transactional id is made of the group's name: when anot
 checkpoint, the broker raises the epoch of that id, ends what is open, and refuses the former producer from
 then on. So the comparison of epochs and the write are one step of the broker's.
 
-The target is no part of it. A batch that was applied, and whose token was not stored, comes again.
+The target is no part of the transaction. A batch that was applied, and whose token was not stored, comes
+again.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from tidegate.verify import TopicPartition
 
 T = TypeVar("T")
 
-#: The transactional id of a group's checkpoint begins so. Kafka ties a login to such prefixes.
+#: The prefix of the transactional id of a group's checkpoint. In Kafka a login can be bound to such a prefix.
 TRANSACTIONAL_PREFIX: Final = "tidegate-checkpoint-"
 _TRANSACTION_TIMEOUT_MS: Final = 60_000  # the broker ends one that a dead process has left open
 _CALL_S: Final = 5.0
 _BACKOFF_S: Final = 0.2
-#: The group has, or gets, another coordinator.
+#: Errors that pass: the group has, or gets, another coordinator.
 _PASSING: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -49,7 +50,8 @@ _PASSING: Final = frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
-#: A newer producer has the transactional id, or the broker has forgotten it (after 7 idle days) for anyone's.
+#: Errors that say that a newer producer has the transactional id, or that the broker has forgotten the id
+#: (after 7 idle days), so that anyone may have it.
 _FENCED: Final = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001 - its public name
@@ -133,7 +135,8 @@ class HeldGroup:
 
     def close(self) -> None:
         """Release the connections. The next process to acquire the checkpoint ends an open transaction."""
-        self._producer = None  # whose own ``close`` would first abort, and wait for a broker that is away
+        # The producer's own ``close`` would abort first, and wait if the broker is away.
+        self._producer = None
 
     def _commit(self, producer: Producer, places: Sequence[confluent_kafka.TopicPartition]) -> None:
         doing = f"committing offsets of the group {self.name}"
@@ -191,7 +194,8 @@ class GroupCheckpoints:
         doing = f"acquiring the checkpoint {name}"
         with self._connection.asking(doing):
             insist(lambda: producer.init_transactions(_CALL_S), self._connection, doing)
-            # Only now: what the holder before has begun is committed or aborted, and it commits no more.
+            # Not before: now what the former holder had begun is committed or aborted, and it commits no
+            # more.
             group, found = self._group(name, partitions)
         stored = read_group(found, name)
         epoch = next_epoch(stored.epoch, self._clock())
@@ -228,9 +232,9 @@ class GroupCheckpoints:
 
 
 def insist(call: Callable[[], T], connection: KafkaConnection, doing: str) -> T:
-    """Repeat a call while no broker answers it, or not the right one, for the connection's timeout.
+    """Repeat a call while no broker answers it, or not the right one.
 
-    Raises ``BrokerUnavailable`` then.
+    Raises ``BrokerUnavailable`` after the connection's timeout.
     """
     end = time.monotonic() + connection.timeout_s
     while True:

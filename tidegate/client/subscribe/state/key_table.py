@@ -13,12 +13,12 @@ it.
 |---|---|---|---|
 | 1 and 2 | F | F | they agree: changes are read again from the topics |
 | 2 and 3 | G | F | ``go_back_to(F)`` undoes the opening, in one batch |
-| 3 and 4 | G | G | they agree; the undo record goes later |
+| 3 and 4 | G | G | they agree; the undo record is deleted later |
 | in the middle of 2 | F | F | RocksDB writes a batch whole or not at all |
-| in the middle of ``go_back_to(F)`` | G | F | the same; ``go_back_to(F)`` comes again |
+| in the middle of ``go_back_to(F)`` | G | F | the same; ``go_back_to(F)`` is called again |
 
 While the first snapshot fills the table its frontier is zero. Its rows may be written piece by piece then: a
-table at zero has no rows, and those that a crash leaves are deleted when it is opened.
+table at zero counts as empty, and rows that a crash leaves in it are deleted when it is opened.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from tidegate.subscribe.updates.first_error import FirstError
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
 from tidegate.subscribe.updates.update import RowValues
 
-#: Keys that are read at once.
+#: The number of keys that are read by one call.
 _KEYS_AT_ONCE: Final = 1_000
 
 
@@ -89,9 +89,9 @@ class KeyTable:
     def __init__(self, path: Path, identity: TableIdentity, options: KeyTableOptions | None = None) -> None:
         """Open the table in the directory ``path``, or create it, empty and at the frontier zero.
 
-        Raises ``HistoryLost`` where its rows are damaged or of other columns: `discard_key_table`, then a new
-        snapshot. Raises ``StateError`` where it is of another table or a newer version, in use, or cannot be
-        read or written.
+        Raises ``HistoryLost`` where its rows are damaged or of other columns: call `discard_key_table`, then
+        take a new snapshot. Raises ``StateError`` where it is of another table or a newer version, in use, or
+        cannot be read or written.
         """
         self._path = path
         self._identity = identity
@@ -124,7 +124,7 @@ class KeyTable:
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
         """Set or remove the rows of many keys, in order; return the rows before (step 1).
 
-        It reads many keys at once, so it is faster than a call of ``replace`` for each.
+        It reads many keys by one call of RocksDB, so it is faster than a call of ``replace`` for each.
 
         Raises ``HistoryLost`` where a row before is damaged, ``StateError`` for a value that has no stored
         form.
@@ -160,9 +160,9 @@ class KeyTable:
                 )
 
     def settle(self, frontier: Frontier) -> None:
-        """Say that a token of ``frontier`` is stored: nothing before it has to be gone back to (step 4).
+        """Say that a token of ``frontier`` is stored: nobody has to go back to an earlier frontier (step 4).
 
-        Only notes it. What that frees is deleted with the next opening.
+        It only notes that. Undo records that are not needed any more are deleted with the next opening.
         """
         self._undo.settle(frontier)
 
@@ -170,7 +170,7 @@ class KeyTable:
         """Undo the openings after ``frontier``, which is that of a stored token.
 
         Changes that ``close_at`` has not written are dropped. Raises ``HistoryLost`` where the way back is
-        not known any more, or the table is behind.
+        not known any more, or the table's frontier is below ``frontier``.
         """
         with self._first_error:
             self._changes = OpeningChanges(self._state)

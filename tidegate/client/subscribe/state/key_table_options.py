@@ -18,7 +18,8 @@ class KeyTableOptions:
     Attributes:
         block_cache_bytes: blocks, filters and indexes that were read.
         write_buffer_bytes: changes that are in the write-ahead log and in no file yet; there are two buffers.
-        filter_bits: for each key; 1 in 100 lookups of a key that is not there reads a block.
+        filter_bits: bits of the filters for each key; with 10 of them, 1 in 100 lookups of a key that is not
+            there reads a block.
         open_files: file handles.
         wal_bytes: write-ahead logs; beyond it buffers are flushed to files.
         info_log_files, info_log_bytes: RocksDB's own logs: how many are kept, and how large one gets.
@@ -26,10 +27,10 @@ class KeyTableOptions:
             together, since they become durable together.
         undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``. The
             last opening can always be undone, however large it is.
-        compressed: whether files are compressed (lz4): half the disk, 4 us more for a row that is read. For
-            tables that do not fit into the memory that the system has for files.
+        compressed: whether files are compressed (lz4): they take half the disk, and a row that is read takes
+            4 us more. That is for tables that do not fit into the memory that the system has for files.
         sync: whether each opening is on the disk when ``close_at`` returns. Without it a power failure, not a
-            crash, can leave the table behind a stored token, and a new snapshot is needed.
+            crash, can leave the table below the frontier of a stored token, and a new snapshot is needed.
     """
 
     block_cache_bytes: int = 64 << 20
@@ -56,7 +57,7 @@ class KeyTableOptions:
         options.set_max_log_file_size(self.info_log_bytes)
         compression = DBCompressionType.lz4() if self.compressed else DBCompressionType.none()
         options.set_compression_type(compression)
-        # What a power failure cut off a log is left out, and nothing after it is taken.
+        # A record of a log that a power failure has cut is left out, and so is everything after it.
         options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
         blocks = BlockBasedOptions()
         blocks.set_block_cache(Cache(self.block_cache_bytes))

@@ -30,11 +30,11 @@ ROWS_OF_A_CHUNK: Final = 1_000
 
 
 class KeyTableSnapshot:
-    """The rows as they were when it was made, whatever the table does since.
+    """The rows as they were when the snapshot was made, whatever the table does afterwards.
 
-    Close it: it keeps files and buffers of that time. One thread at a time may use it, also another one than
-    the table's. It is one iterator of RocksDB, which sees what was there when it was made. rocksdict's own
-    snapshots cannot be used: in 0.3.29 their iterators see the present.
+    Close it: it keeps files and buffers of that time. One thread at a time may use it; that may be another
+    thread than the table's. It is one iterator of RocksDB, which sees what was there when it was made.
+    rocksdict's own snapshots cannot be used: in 0.3.29 their iterators see the present.
     """
 
     __slots__ = ("_path", "_rows", "_state")
@@ -48,7 +48,7 @@ class KeyTableSnapshot:
 
     @property
     def frontier(self) -> Frontier:
-        """The rows are those of this frontier."""
+        """The frontier as of which the rows are."""
         return self._state.frontier
 
     @property
@@ -89,7 +89,7 @@ class KeyTableSnapshot:
             yield waiting
 
     def close(self) -> None:
-        """Let the old rows go."""
+        """Free the old rows."""
         self._rows = None
 
     def __enter__(self) -> Self:

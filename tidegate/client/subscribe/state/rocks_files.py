@@ -69,7 +69,8 @@ def damaged(path: Path, how: str) -> HistoryLost:
 
 def read_span(db: Rdict, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
     """Read up to ``limit`` keys from ``start`` on and below ``end``, with their values, in order."""
-    return span_of(db.iter(), start, end, limit)  # which is given up then: it would keep the database open
+    # Nobody keeps the iterator: it would keep the database open.
+    return span_of(db.iter(), start, end, limit)
 
 
 def span_of(rows: RdictIter, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:

@@ -56,10 +56,10 @@ class HeldRow:
     def commit(self, token: str) -> None:
         """Store a token within the transaction that is open, or that this begins; the user commits it.
 
-        Call it before the rows are applied: a process that is fenced then meets this error, and none of the
-        target's, and nobody acquires the checkpoint before the transaction ends.
+        Call it before the rows are applied. Then a process that is fenced meets this error, and no error of
+        the target, and nobody acquires the checkpoint before the transaction ends.
 
-        Raises ``Fenced``: leave the transaction by it, so that its rows are rolled back. Raises
+        Raises ``Fenced``: let this error end the transaction, so that its rows are rolled back. Raises
         ``SettingsError`` where no transaction holds rows and token together. Other errors are the driver's.
         """
         self._execute(_COMMIT, (token, self.name, self.epoch))
@@ -67,13 +67,13 @@ class HeldRow:
     def require_held(self) -> None:
         """Raise ``Fenced`` if another process has acquired the checkpoint; the token stays as it is.
 
-        For a transaction that has no token: a chunk of a snapshot. Until the transaction ends, nobody
-        acquires the checkpoint. Raises as ``commit``.
+        Call it in a transaction that stores no token: that of a chunk of a snapshot. Until the transaction
+        ends, nobody acquires the checkpoint. Raises as ``commit``.
         """
         self._execute(_REQUIRE_HELD, (self.name, self.epoch))
 
     def _execute(self, statement: str, parameters: tuple[object, ...]) -> None:
-        """Execute what changes the row of the name if its epoch is that of this process."""
+        """Execute a statement that changes the checkpoint's row if that has the epoch of this process."""
         if not is_amid_transaction(self._connection) and not begins_by_itself(self._connection):
             raise SettingsError(
                 f"The token of the checkpoint {self.name} would be stored apart from the rows: the "

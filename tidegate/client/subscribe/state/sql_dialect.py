@@ -51,7 +51,7 @@ POSTGRES: Final = SqlDialect(
     parameter="%s",
     begin="BEGIN",
     finds_table="SELECT to_regclass('tidegate_checkpoints')",
-    # CREATE TABLE IF NOT EXISTS of two sessions at once fails in one of them.
+    # CREATE TABLE IF NOT EXISTS of two sessions at the same time fails in one of them.
     locks_creation="SELECT pg_advisory_xact_lock(hashtext('tidegate_checkpoints'))",
     table="CREATE TABLE IF NOT EXISTS tidegate_checkpoints ("
     "name text PRIMARY KEY, epoch bigint NOT NULL, token text, updated timestamptz NOT NULL)",
@@ -79,7 +79,7 @@ def begins_by_itself(connection: Any) -> bool:
 
 
 def needs_begin(connection: Any) -> bool:
-    """Whether a transaction of several statements has to be begun in words.
+    """Whether a transaction of several statements has to be begun by a statement of its own.
 
     ``sqlite3`` begins one by itself before a change, which is too late for a read before it.
     """

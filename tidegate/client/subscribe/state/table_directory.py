@@ -1,6 +1,6 @@
 """The directory of a key table: private, for one process at a time, and of one table.
 
-    <path>/lock       held while the table is open; the kernel lets it go with the process
+    <path>/lock       held while the table is open; the kernel frees it when the process ends
     <path>/rows/      RocksDB's files
     <path>/removed/   RocksDB's files that are being deleted; never opened again
 
@@ -26,7 +26,8 @@ _REMOVED: Final = "removed"
 
 @dataclass(frozen=True, slots=True)
 class TableIdentity:
-    """The feed, table and columns that a key table belongs to. Rows of any others are not read as these.
+    """The feed, table and columns that a key table belongs to. Rows of another feed, table or columns are not
+    read as rows of this table.
 
     Attributes:
         feed: the feed that is read, as in the fingerprint of tokens.

@@ -27,8 +27,9 @@ from tidegate.client.subscribe.state.value_codec import read_size, size_bytes
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
 
-#: The newest version of all of this and of rows. A directory of a newer one is refused; ``about`` stays
-#: readable. Version 2 has rows under reduced keys. All other tables have version 1: it is the same for them.
+#: The newest version of the form of these records and of rows. A directory of a newer version is refused; its
+#: ``about`` can be read. Version 2 is that of tables with rows under reduced keys. All other tables have
+#: version 1: for them both versions are the same.
 TABLE_FORMAT: Final = 2
 _PLAIN_KEYS: Final = 1
 
@@ -49,7 +50,7 @@ Stored: TypeAlias = bytes | None
 
 
 def sealed(key: bytes, content: bytes) -> bytes:
-    """Return the content behind its seal."""
+    """Return the seal, and the content after it."""
     return _SEAL.pack(crc32(content, crc32(key))) + content
 
 
@@ -155,7 +156,7 @@ def undo_key(after: Frontier) -> bytes:
 
 
 def undo_frontier(key: bytes) -> Frontier:
-    """Return the frontier of such a key. Raises ``ValueError`` for another key."""
+    """Return the frontier of the key of an undo record. Raises ``ValueError`` for another key."""
     if len(key) != 1 + _FRONTIER.size:
         raise ValueError(f"no key of an undo record: {key!r:.80}")
     return Frontier(Timestamp(*_FRONTIER.unpack_from(key, 1)))

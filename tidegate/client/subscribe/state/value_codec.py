@@ -18,7 +18,7 @@ keeps its zero, ``-0.0`` its sign.
 
 Example: ``(1, "ab", None)`` is ``03 69 01 01 73 02 61 62 4e``.
 
-Neither direction recurses: JSON may be nested as deep as it likes.
+Neither direction recurses: JSON may be nested to any depth.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.subscribe.updates.update import RowValues
 
-#: The version of this form. It stands in the directory's record, not in each row.
+#: The version of this form. Rows do not have it: the directory's record has `TABLE_FORMAT`, which covers it.
 VALUE_FORMAT: Final = 1
 
 _FLOAT: Final = struct.Struct(">d")
@@ -69,7 +69,7 @@ def read_size(data: bytes, at: int) -> tuple[int, int]:
 
 
 _SIZES: Final = tuple(bytes((size,)) for size in range(_MORE))
-#: Tags with their sizes, for short values: most are that.
+#: Tags with their sizes, for short values: most values are short.
 _TEXT_HEADS: Final = tuple(bytes((_TEXT, size)) for size in range(_MORE))
 _INT_HEADS: Final = tuple(bytes((_INT, size)) for size in range(_MORE))
 
