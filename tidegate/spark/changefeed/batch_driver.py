@@ -276,7 +276,7 @@ class BatchDriver:
                 self._wait(_AGAIN_S)
 
     def _tell_wait(self, *faults: TidegateError, wait_s: float) -> None:
-        """Log the reasons for the wait before the next try. Raises the first fault that waiting cannot mend."""
+        """Log why the next try has to wait. Raises the first fault that waiting cannot mend."""
         for fault in faults:
             if not isinstance(fault, RetryError):
                 raise fault

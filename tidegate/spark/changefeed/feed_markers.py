@@ -178,7 +178,6 @@ class FeedMarkers:
         """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass, with ``insists``.
 
         Raises ``RecordRefused`` if no marker can be written any more (step R7).
-
         If something that a marker needs is not known, such as the ends of its topics or the id of its schema,
         only this feed's markers wait. It is asked for again after a pause.
         """

@@ -101,7 +101,7 @@ class Ledger:
         """Store the messages of a round, in place of its former ones."""
         path, content = self._round_path(round_.id), round_.to_bytes()
         with awaited(path):
-            # Without a file there may be an unfinished one that is the only copy: it is not written over.
+            # If the file is missing, an unfinished one may be the only copy. It must not be written over.
             if write_first(self._filesystem, path, content) != content:
                 write_whole(self._filesystem, path, content)
 

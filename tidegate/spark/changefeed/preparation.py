@@ -62,7 +62,10 @@ class Preparation:
         self._looking = Lock()  # one thread at a time may look for feeds by their names
 
     def fault(self, definition: FeedDefinition) -> str:
-        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` if it has to wait for its sink."""
+        """Return why the feed cannot run, or an empty text.
+
+        Raises ``RetryError`` if the feed has to wait for its sink.
+        """
         return feed_fault(
             definition,
             partial(self._cluster_of, definition),
@@ -111,7 +114,8 @@ class Preparation:
     def create_early(self, announced: Iterable[StateRecord]) -> None:
         """Create announced topics on the query's own cluster, in few requests, before ``begun`` looks there.
 
-        A broker creates the topics of one request together, and those of several requests one after the other.
+        A broker creates the topics of one request together, and those of several requests one after the
+        other.
         """
         specs: list[TopicSpec] = []
         for state in announced:

@@ -384,7 +384,7 @@ class QueryFeeds:
         return failed(definition, fault, feed.stored_topics) if fault else None
 
     def _fault(self, definition: FeedDefinition) -> str:
-        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` if it has to wait for its sink.
+        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` if it waits for its sink.
 
         A cluster that gives no answer is asked once for all of its feeds: batches wait meanwhile.
         """
@@ -476,7 +476,8 @@ class QueryFeeds:
         These are steps H2 and H3 of docs/protocols/hand-over.md, and N2 and N3 of
         docs/protocols/accept-cluster.md.
 
-        All feeds are fenced first. Then the jobs topic is read to its end, once for all of them. Returns the feeds.
+        All feeds are fenced first. Then the jobs topic is read to its end, once for all of them. Returns the
+        feeds.
         """
         if not definitions:
             return []

@@ -288,14 +288,14 @@ class QueryMarkers:
         require_marker_cluster(producer.cluster_id, client.only_cluster, state, say)
 
     def _ends(self, definition: FeedDefinition, state: StateRecord | None) -> Ends:
-        """Return the function that asks where partitions of the feed's topics end, on the stored cluster (M3a)."""
+        """Return the function that asks the stored cluster where the feed's topics end (M3a)."""
         if state is None or not state.sink_cluster:
             return self._admin(definition, None if state is None else state.sink_cluster).ends
         stored, say = state.sink_cluster, self._held(definition, state.sink_cluster)
         return lambda places: ends_on(stored, self._admin(definition, stored), places, say)
 
     def _held(self, definition: FeedDefinition, stored: str) -> Callable[[str], str]:
-        """Return the function that makes the sentence for another cluster that is found at the sink's address."""
+        """Return the function that makes the sentence for another cluster at the sink's address."""
         say = held_backfill if definition.engine is Engine.BACKFILL else held
         return partial(say, definition.id, self._sinks.servers(definition, stored), stored)
 
