@@ -203,7 +203,9 @@ class RowProducer:
             return self._come_to_the_end(str(failure))
 
     def _come_to_the_end(self, cause: str) -> NoReturn:
-        """Raise why the producer has ended: ``FeedRefused`` for a row at fault, or ``BrokerUnavailable`` (R5).
+        """Raise why the producer has ended: ``FeedRefused`` for a row at fault, or ``BrokerUnavailable``.
+
+        This is step R5.
 
         Purging gives a delivery report for each row, which may tell of a row at fault.
         """

@@ -121,7 +121,10 @@ def _require_found_by_hadoop(context: SparkContext, file_uri: str) -> None:
 def _look_for(
     module: str, file_uri: str, access: StoreAccess
 ) -> Callable[[Iterable[int]], Iterable[_Answer]]:
-    """Return the function that a task runs. It names nothing of this module, which executors may be unable to import."""
+    """Return the function that a task runs.
+
+    It names nothing of this module, which executors may be unable to import.
+    """
 
     def look(_: Iterable[int]) -> Iterator[_Answer]:
         import importlib

@@ -85,7 +85,7 @@ class _Server6(_Server):
 
 
 class _Handler(WSGIRequestHandler):
-    """Reads a request within the bounds of a worker's server. The standard library's own bounds are higher."""
+    """Reads a request within the bounds of a worker's server. The standard library's bounds are higher."""
 
     raw_requestline: bytes
 
