@@ -56,8 +56,8 @@ def scanned_keys(
 
     Reads the whole log once. The ``shortened`` partitions have lost their beginning. A scan counts only if
     its moment is, for each of these partitions, more than a second above the time of the first record that is
-    left. A change outside the op log that came after an older scan may be lost. The base, and each chunk that
-    counts with it, are above these times as well then.
+    left. A change outside the op log that came after an older scan may be lost. So the base, and each chunk
+    that counts with it, are above these times as well.
     """
     shorter = records.where(sql.col("partition").isin(*shortened))
     first_ms = sql.min_by(sql.unix_millis("timestamp"), "offset")

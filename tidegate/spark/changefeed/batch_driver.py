@@ -210,7 +210,7 @@ class BatchDriver:
         return None if round_ is None else self._patiently(partial(self._ledger.tell_first, round_))
 
     def _without_dropped(self, round_: Round, account: Account) -> Round:
-        """Add to a round of records the end of every feed that has ended; return any other round as it is.
+        """Return a round of records with the ends of all feeds that have ended; any other round as it is.
 
         A feed that was dropped may be the reason why the round has to run once more. Rows of the other feeds
         stay the same.
@@ -266,7 +266,7 @@ class BatchDriver:
     def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
         """Return what the call returns.
 
-        A call that raises ``RetryError`` is made again after a pause, so it must do no harm twice.
+        A call that raises ``RetryError`` is made again after a pause, so a second call must do no harm.
         """
         while True:
             try:

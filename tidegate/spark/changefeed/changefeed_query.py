@@ -129,7 +129,7 @@ def changefeed_query(
 ) -> Iterator[StreamingQuery]:
     """Yield the running query of an application's feeds, and stop it at the end of the ``with``.
 
-    At that end a running batch is waited for, for a minute at most. ``alone`` says that the session is for
+    A batch that runs at that time is waited for, for a minute at most. ``alone`` says that the session is for
     this query only. Spark's log lines about faults that tidegate reports itself are switched off then. In a
     shared session the other queries would lose such lines, too.
     """

@@ -86,7 +86,7 @@ class Checkpoint(NamedTuple):
         return f"{self.path}/{OURS}"
 
     def require(self, identity: QueryIdentity) -> bool:
-        """Return ``True`` if this query has used the directory and can go on, ``False`` if none has.
+        """Return ``True`` if this query has used the directory and can go on, else ``False``: it is unused.
 
         Raises ``StateError`` or ``TopologyError``, which say what to do, when the query cannot go on, and
         ``SettingsError`` when the directory cannot be read.
@@ -149,7 +149,7 @@ class Checkpoint(NamedTuple):
     def log_ends(self, batch: int, log: str) -> dict[int, int]:
         """Return where a batch that Spark has begun ends in the log, by partition.
 
-        Raises ``StoreAway``, and ``StateError`` for a file in a form that no version of Spark has had so far.
+        Raises ``StoreAway``, and ``StateError`` for a file in a form that no known version of Spark writes.
         """
         path = f"{self.path}/spark/offsets/{batch}"
         with awaited(path):

@@ -41,7 +41,10 @@ _log = logging.getLogger("tidegate.spark")
 
 @contextmanager
 def observed(stream: DataFrame, figures: Figures) -> Iterator[DataFrame]:
-    """Yield the stream with the figures in its progress, or unchanged if this Spark cannot take them."""
+    """Yield the stream with the figures in its progress, or unchanged if this Spark cannot take them.
+
+    The progress has the figures for as long as the ``with`` lasts.
+    """
     session = stream.sparkSession
     context = session.sparkContext
     # Spark calls the function of `foreachBatch` by this way, too.

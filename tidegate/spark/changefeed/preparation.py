@@ -165,7 +165,7 @@ class Preparation:
         self._registries.close()
 
     def _cluster_of(self, definition: FeedDefinition) -> str:
-        """Return the id of the cluster of a feed's sink. Raises ``SinkHeld`` if it began on another."""
+        """Return the id of the cluster of a feed's sink. Raises ``SinkHeld`` if the feed began elsewhere."""
         cluster = self._sinks.learn(definition)
         self._sinks.require_begun(definition, self._jobs.view[definition.id])
         return cluster

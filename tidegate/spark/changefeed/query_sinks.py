@@ -90,7 +90,7 @@ class QuerySinks:
         return self._clusters.cluster_of(definition.sink)
 
     def learn(self, definition: FeedDefinition) -> str:
-        """Return what ``cluster_of`` does, but ask the cluster again, unless it is the query's own.
+        """Return what ``cluster_of`` returns, but ask the cluster again, unless it is the query's own.
 
         Raises as ``cluster_of`` does.
         """

@@ -28,7 +28,7 @@ from tidegate.processor.batch import OutputRecord
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
 _ASK_S: Final = 5.0
-#: The time that the reports of thrown-away rows may take; they usually come without a pause.
+#: The time that the reports of thrown-away rows may take; they come immediately.
 _LET_GO_S: Final = 5.0
 #: At the end of a round a cluster that acknowledges only a few rows is waited for ``_TRICKLES * stall_s``.
 _TRICKLES: Final = 6
@@ -36,7 +36,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
     **ROW_DELIVERY,
     "delivery.report.only.error": True,  # a call for each delivered row would cost as much as the row
     "message.max.bytes": LIMIT_OF_SPARK.max_bytes,
-    "linger.ms": 100,  # nobody waits for a single row, and the end of a round flushes at once
+    "linger.ms": 100,  # nobody waits for a single row, and the end of a round flushes immediately
 }
 
 _log = logging.getLogger("tidegate.spark")

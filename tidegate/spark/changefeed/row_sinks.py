@@ -83,8 +83,8 @@ class RowSinks:
         ``name`` is the name that ranges use for the feed, by default its id. Returns the feeds that have to
         be detached: their cluster takes no rows, no client can be opened with its login, their sink's address
         means another cluster than the stored one, or no cluster is stored. Raises ``FeedRefused`` as
-        ``RowProducer.send`` does. For a cluster that is waited for without limit, raises ``RetryError``;
-        raises ``SettingsError`` if that cluster is the query's own.
+        ``RowProducer.send`` does. For a cluster that is waited for without limit, raises ``RetryError``,
+        and also ``SettingsError`` if that cluster is the query's own.
         """
         stored = self._clusters.get(name or feed_id)
         if stored is None:
@@ -133,7 +133,7 @@ class RowSinks:
             _stalled_at.pop(servers, None)
             _idle[self._kinds[servers]] = producer  # after those of former tasks
         while len(_idle) > _MOST_IDLE:
-            del _idle[next(iter(_idle))]  # it has no rows, so it ends at once
+            del _idle[next(iter(_idle))]  # it has no rows, so it ends without a wait
         self._producers.clear()
         self._found.clear()
         self._fed.clear()

@@ -100,10 +100,10 @@ class CutFinder:
         No cut is below the feed's start. The rows of the initial scan are of that time, but their records may
         have any time below it (``_positions``). A lower cut would part these rows from their records.
 
-        With ``most`` the result is a lower cut, if more records stand before the newest (``batch_bound.py``).
-        It is at most ``target``. Raises ``HistoryLost`` if records after ``cut`` are deleted, if records
-        before it were cut off, and if the feed has ended and a later feed goes on. Raises ``InputError`` for
-        a cut of another feed.
+        With ``most`` the result is a lower cut, if more records than that stand before the newest
+        (``batch_bound.py``). It is at most ``target``. Raises ``HistoryLost`` if records after ``cut`` are
+        deleted, if records before it were cut off, and if the feed has ended and a later feed goes on. Raises
+        ``InputError`` for a cut of another feed.
         """
         cut.require_of(self._feed.feed_id, self._admin.ids(list(self._feed.topic_ids)))
         bounds = settled_bounds(self._bounds, cut.positions, self._wait)
@@ -181,9 +181,9 @@ class CutFinder:
     ) -> dict[FeedPartition, int]:
         """Return for each partition the offset of the first record whose time is at or above ``closed``.
 
-        A record's time is the commit of its version. The row has the same time, except a row of the initial
-        scan, which is of the feed's start: ``closed`` is at or above that. Where the broker stamps records,
-        their time is neither of the two, and reading begins where it began before.
+        A record's time is the commit time of its version. The row has the same time, except a row of the
+        initial scan, which is of the feed's start: ``closed`` is at or above that. Where the broker stamps
+        records, their time is neither of the two, and reading begins where it began before.
         """
         stamped = self._asked.stamped_by_broker(list(self._feed.topic_ids))
         places = [TopicPartition(*place) for place in bounds if place.topic not in stamped]

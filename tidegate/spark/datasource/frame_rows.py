@@ -155,7 +155,7 @@ class FrameRowReader:
         return FrameRows(chunk.walls, chunk.logicals, deleted, columns, self._columns(keys, before), is_new)
 
     def _columns(self, keys: Sequence[Sequence[Any]], rows: list[_Values]) -> list[Sequence[Any]]:
-        """Return the values of each column. A missing one is taken from the key, or is ``None``."""
+        """Return the values of each column. A missing value is the key's, or ``None``."""
         columns: list[Any] = list(zip(*[self._nothing if row is None else row for row in rows], strict=True))
         for position, column in enumerate(columns):
             if UNSET not in column:

@@ -1,4 +1,4 @@
-"""Objects of a store (S3, GCS, Azure) as files of pyarrow. Code that uses them treats objects and files alike.
+"""Objects of a store (S3, GCS, Azure) as files of pyarrow. Code uses them in the same way as files.
 
 An object appears as a whole, with its last byte, or not at all. So nothing is written under another name and
 moved: a move of an object is a copy and a removal. There are no directories.
@@ -23,7 +23,8 @@ from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.spark.platform.whole_files import WholeObjects
 
 _LISTED: Final = 1_000
-#: A store that is silent for so long counts as one that does not answer. A request carries 5 MiB at most, or one whole object.
+#: A store that is silent for so long counts as one that does not answer. A request carries 5 MiB at most, or
+#: one whole object.
 _SILENT: Final = timedelta(seconds=20)
 _CONNECT: Final = timedelta(seconds=5)
 _DURATION: Final = re.compile(r"(\d+)(ms|s|m)?")

@@ -477,7 +477,7 @@ def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
 
 
 def _told_whole(tables: Sequence[LoadedTable], sources: Sequence[SourceTable]) -> tuple[LoadedTable, ...]:
-    """Return the tables with whether their feeds began with a scan. Heads of version 1 do not say it."""
+    """Return the tables, and say in each if its feed began with a scan: heads of version 1 do not."""
     return tuple(replace(table, whole=source.scanned) for table, source in zip(tables, sources, strict=True))
 
 

@@ -60,7 +60,7 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """The result of a task. It has read to below ``read_to``; ``more`` says that it was to read further.
+    """The result of a task. It has read to below ``read_to``; ``more`` says that it stopped before the end.
 
     ``known_to`` is the offset below which this task or earlier passes have read, and ``marker`` is the
     highest marker below it. ``closed`` is the last bucket that the partition's own markers close, and

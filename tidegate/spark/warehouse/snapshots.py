@@ -94,7 +94,7 @@ class Warehouse:
     def current_version(self, topic: str, at: Timestamp) -> int:
         """Return the version of the Delta table ``<topic>/current`` that shows the table as of ``at``.
 
-        Raises ``InputError`` when no version does, since a commit may close several buckets at once.
+        Raises ``InputError`` when no version does, since a commit may close several buckets together.
         """
         delta = DeltaTable(f"{self._root}/{current_directory(topic)}")
         return version_at(delta, BucketEnd(at.wall), topic)
