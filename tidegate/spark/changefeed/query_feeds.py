@@ -274,8 +274,9 @@ class QueryFeeds:
         """Let a feed fail with its next step, since its step met an exception that nobody foresaw (U7).
 
         The next step is due in this same look at feeds: the reason has to be stored before partitions that
-        are held for the feed give it up. If the next step meets an exception too, the feed is postponed.
-        Raises ``error`` if the process is at fault, and if the query ends.
+        are held for the feed give it up. If the next step meets an exception too, the feed is postponed; it
+        is also postponed for an ``error`` that may pass, such as a login that cannot be used. Raises
+        ``error`` if the process is at fault, and if the query ends.
         """
         definition = self._jobs.view[feed_id].definition
         if definition is None or isinstance(error, GivenUpError):
