@@ -1,8 +1,10 @@
-"""Decides where a feed starts, and what happens to one whose topics or schemas could not be prepared.
+"""Decides where a feed starts, and what happens to a feed that could not be prepared.
 
-From its registration on, a new feed holds the log partitions, so it waits for no server: one that went away
-fails it (docs/protocols/rows.md). A feed that began in an earlier epoch starts in the past and holds no
-partition, and neither does the feed of a backfill. These wait, and nothing of them is lost.
+A feed is prepared when its topics and schemas exist. From its registration on, the log partitions wait for a
+new feed. So the feed itself cannot wait for a server: if a server went away, the feed fails
+(docs/protocols/rows.md). No partition waits for a feed that began in an earlier epoch, since that feed starts
+in the past. No partition waits for the feed of a backfill either. These two kinds of feeds wait for their
+servers, and lose nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from tidegate.hlc import Timestamp
 
 #: The errors of a preparation that are about the feed or its servers.
 UNPREPARED: Final = (FeedError, TopologyError, StatementError, RetryError)
-#: Errors whose sentence says all. Of other errors it is said that the sink went away.
+#: Errors whose own sentence is the whole reason for a failure. For any other ``RetryError`` the reason says
+#: that the sink went away.
 _SAY_ALL: Final = (RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
 
 
@@ -42,10 +45,11 @@ def begins(
 ) -> StateRecord:
     """Return the record to store once the topics exist: it fixes the feed's start for ever.
 
-    ``written_to`` is a timestamp that no marker and no row of the topics' former feeds is above; ``None`` if
-    there were no such feeds. A feed from the present starts above it, and above every version that partitions
-    have applied: all of its rows, those of its initial scan too, are above every marker and every row before
-    them. A feed with a cursor starts there, and that of a backfill where the log that it has read ends.
+    No marker and no row of the topics' former feeds is above ``written_to``, which is ``None`` if there were
+    no such feeds. A feed from the present starts above this timestamp, and above every version that
+    partitions have applied. So all of its rows, also those of its initial scan, are above every earlier
+    marker and row. A feed with a cursor starts at the cursor. The feed of a backfill without a cursor starts
+    at the timestamp up to which the log that it has read is complete.
     """
     if prepared.is_from_now and written_to is not None:
         prepared = replace(prepared, start=max(prepared.start, written_to).next())
@@ -55,9 +59,10 @@ def begins(
 def unprepared(
     definition: FeedDefinition, step: Prepare, error: Exception, servers: str, topics: OutputTopics
 ) -> StateRecord | None:
-    """Return the failed state of a feed whose preparation met one of ``UNPREPARED``; ``None`` if it waits.
+    """Return the failed state of a feed whose preparation met one of ``UNPREPARED``.
 
-    ``servers`` are those of the feed's sink. ``topics`` is what was stored of the topics that the feed may
+    Return ``None`` if the feed waits.
+    ``servers`` are those of the feed's sink. ``topics`` is what was stored about the topics that the feed may
     have created.
     """
     if not isinstance(error, RetryError):

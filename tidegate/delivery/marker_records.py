@@ -22,12 +22,12 @@ from tidegate.hlc import ResolvedTimestamp
 SCHEMA_REFUSED: Final = (
     "markers wait: their schema is refused, and was not when the feed began; look who changed the subject"
 )
-#: Of the seconds between two questions for a topic that no broker knew so many count at most. Engines ask
-#: again after no longer a pause.
+#: At most so many seconds count between two questions for a topic that no broker knew. Engines pause for no
+#: longer than this before they ask again.
 _COUNTED_S: Final = 10.0
 #: A topic, and a partition of it.
 Place: TypeAlias = tuple[str, int]
-#: Asks where partitions end now for an uncommitted reader. Raises ``RetryError``.
+#: Asks where partitions end now, for a reader that also reads uncommitted records. Raises ``RetryError``.
 Ends: TypeAlias = Callable[[Sequence[Place]], Mapping[Place, int]]
 
 
@@ -72,7 +72,7 @@ class MarkersAmongRows:
         ]
 
     def records(self, marker: ResolvedTimestamp) -> list[OutgoingMarker]:
-        """Make the records of one marker, once ``is_framed`` is true."""
+        """Return the records of one marker. Call it only when ``is_framed`` is true."""
         records = []
         for target, encode in self._encoders:
             value = encode(marker)
@@ -89,8 +89,9 @@ def _framed(prefix: bytes, encode: Callable[[ResolvedTimestamp], bytes], marker:
 class MarkersAside:
     """Markers that go to every partition of a topic of their own, with the ends of the topics of rows.
 
-    ``places`` are the partitions whose ends a marker names. ``fault`` is a sentence once an end has fallen,
-    and empty before. Rows that a marker promised are gone then, and waiting does not bring them back.
+    ``places`` are the partitions whose ends a marker names. ``fault`` is empty until an end has
+    fallen. After that it is a sentence. Rows that a marker promised are gone then, and waiting does not bring
+    them back.
     Example: a marker named end 500 of a partition, and now the partition ends at 200.
     """
 
@@ -104,11 +105,12 @@ class MarkersAside:
         self.fault = ""
 
     def ask(self, ends: Ends, clock: Callable[[], float]) -> Mapping[Place, int]:
-        """Ask where the ``places`` end now (step M3a). ``clock`` tells seconds that never go back.
+        """Return where the ``places`` end now (step M3a). ``clock`` tells seconds that never go back.
 
-        Raises ``RetryError`` while that is not known, and once an end has fallen. Raises ``RecordRefused``
-        once the brokers that were asked have not known a topic for ``UNKNOWN_FOR_S`` (step R7). Time in which
-        nobody asks does not count: between two questions ``_COUNTED_S`` count at most.
+        Raises ``RetryError`` while the ends are not known, and once an end has fallen. Raises
+        ``RecordRefused`` once the brokers that were asked have not known a topic for ``UNKNOWN_FOR_S`` (step
+        R7). Time in which nobody asks does not count: of the time between two questions at most
+        ``_COUNTED_S`` count.
         """
         if self.fault:
             raise RetryError(self.fault)
@@ -131,9 +133,10 @@ class MarkersAside:
         return passed_s
 
     def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
-        """Make the records of one marker, with the ``ends`` that were asked for after step M2.
+        """Return the records of one marker, with the ``ends`` that were asked for after step M2.
 
-        Raises ``RetryError`` if an end is lower than in the marker before, and for every later marker.
+        Raises ``RetryError`` if an end is lower than in the marker before. Raises it for every later marker,
+        too.
         """
         self._refuse_fallen(ends)
         self._ends = ends

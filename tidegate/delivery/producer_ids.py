@@ -24,7 +24,7 @@ def progress_id(app_id: str, feed_id: FeedId) -> str:
 
 
 class MarkerIds(NamedTuple):
-    """The ids for a feed's markers on another cluster. Versions before this one used ``former``."""
+    """The ids for a feed's markers on another cluster. Earlier versions of tidegate used ``former``."""
 
     former: str
     present: str

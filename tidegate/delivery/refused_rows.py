@@ -1,4 +1,4 @@
-"""What every engine makes of rows that a sink does not take: docs/protocols/refused-rows.md, R4b and R7."""
+"""What every engine does about rows that a sink does not take: docs/protocols/refused-rows.md, R4b and R7."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import Final
 
 from tidegate.errors import FeedError, RowRefused
 
-#: How long a topic may be unknown before it counts as gone; seconds. librdkafka looks as long for a topic
-#: before it refuses the topic's rows.
+#: How long a topic may be unknown before it counts as gone; seconds. librdkafka looks for a topic for
+#: the same time before it refuses the topic's rows.
 UNKNOWN_FOR_S: Final = 30.0
-#: A row counts as refused once so many producers had an answer for it that is not known to be for good, and
-#: so many seconds have passed since the first one.
+#: A broker may answer that it does not take a row, and take the row later all the same. A row counts as
+#: refused once so many producers had such an answer for it, and so many seconds have passed since the first
+#: of these answers.
 PRODUCERS: Final = 5
 DOUBTED_FOR_S: Final = 15.0
 
 
 def refused_at_last(doubt: str) -> RowRefused:
-    """Return why a feed fails whose row had such an answer each time. ``doubt`` is the last answer."""
+    """Return why a feed fails: its row had such an answer from each producer. ``doubt`` is the last one."""
     return RowRefused(
         f"{doubt}. At least {PRODUCERS} producers had an answer like that, so the row counts as refused. "
         "Mend that, "
@@ -25,7 +26,7 @@ def refused_at_last(doubt: str) -> RowRefused:
 
 
 def rows_broke(reason: FeedError) -> RowRefused:
-    """Return why a feed fails whose rows cannot be handed over, since an exception comes then.
+    """Return why a feed fails: an exception comes when its rows are handed over.
 
     ``reason`` is the exception's sentence.
     """

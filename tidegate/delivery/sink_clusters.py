@@ -1,9 +1,9 @@
 """Finds out which Kafka cluster the sink of a feed is: the engine's own, or another. Cluster ids decide it.
 
-An address says little: one cluster has many, and they change. So a feed that has begun is on the cluster
-whose id is stored with it, whatever addresses the engine is given later. The empty id stands for the engine's
-own cluster. A feed that has not begun is on the cluster that answers at its sink's address. That cluster has
-to be asked for its id, unless the engine uses the same address for its own cluster.
+An address says little: one cluster has many addresses, and they change. So a feed that has begun is on the
+cluster whose id is stored with it, whatever addresses the engine is given later. The empty id stands for the
+engine's own cluster. A feed that has not begun is on the cluster that answers at its sink's address. That
+cluster has to be asked for its id, unless the engine uses the same address for its own cluster.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def stored_cluster(feed: FeedView, epoch: FeedEpoch) -> str | None:
 def begun_on(feed: FeedView) -> str | None:
     """Return the id of the cluster that the feed began on, in whatever epoch; ``None`` while none is stored.
 
-    Topics stay where they are when a feed is moved. The engine that the feed was moved away from still has it
-    in its log partitions for a while, when no state of the new epoch is stored yet.
+    Topics stay where they are when a feed is moved. For a while the engine that the feed was moved away from
+    still has the feed in its log partitions, and no state of the new epoch is stored yet.
     """
     return None if feed.beginning is None else feed.beginning.sink_cluster
 
@@ -77,7 +77,10 @@ class SinkClusters:
         self._ids: dict[Sequence[str], str] = {}
 
     def is_home(self, sink: SinkUri) -> bool:
-        """Whether the engine uses an address of the sink for its own cluster: then nobody asks for the id."""
+        """Return whether the engine uses an address of the sink for its own cluster.
+
+        If it does, nobody asks for the id.
+        """
         return not other_cluster(sink, self._bootstrap)
 
     def cluster_of(self, sink: SinkUri) -> str | None:
@@ -100,13 +103,13 @@ class SinkClusters:
     def other_than(self, stored: str | None, sink: SinkUri) -> OtherSink | None:
         """Compare the cluster that is ``stored`` for a feed with what its sink's address means now.
 
-        Returns ``None`` where they are one, or where one of them is unknown.
+        Returns ``None`` if both are the same cluster, or if one of them is unknown.
         """
         found = self.cluster_of(sink)
         return None if stored is None or found in (None, stored) else OtherSink(stored, found)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Whether the ``other`` feed's topics are on the cluster of this feed's sink, as far as is known."""
+        """Return whether the ``other`` feed's topics are known to be on the cluster of this feed's sink."""
         cluster = self.cluster_of(definition.sink)
         if other.current_state is not None and other.current_state.targets:
             return other.current_state.sink_cluster == cluster

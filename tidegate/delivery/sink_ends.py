@@ -1,8 +1,8 @@
 """Asks where the topics of a feed end, on the cluster that they are on: step M3a of
 docs/protocols/resolved-topic.md.
 
-A client asks whatever cluster is at its address. With an end from another cluster a marker would lie; or the
-engine would think that rows are gone, although they are there.
+A client asks whatever cluster is at its address. An end from another cluster would make a marker false, or
+the engine would think that rows are gone, although they are there.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Ends(Protocol):
 def ends_on(
     cluster: str, client: Ends, places: Sequence[Place], say: Callable[[str], str]
 ) -> Mapping[Place, int]:
-    """Ask for the ends of ``places``, which are all on the cluster with the id ``cluster``.
+    """Return the ends of ``places``, which are all on the cluster with the id ``cluster``.
 
-    After that the client is asked whether it has seen any other cluster. If it has, the ends do not count,
-    nor does it count that a topic is unknown: ``SinkHeld`` is raised, with the sentence that ``say`` makes of
+    After the ends, the client is asked whether it has seen any other cluster. If it has, neither the ends nor
+    the answer that a topic is unknown counts: ``SinkHeld`` is raised, with the sentence that ``say`` makes of
     the other id. Raises what the calls of ``client`` raise.
     """
     ask = partial(client.only_cluster, places[0][0])

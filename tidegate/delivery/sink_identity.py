@@ -12,7 +12,10 @@ from tidegate.errors import SinkHeld
 
 
 def require_cluster(questions: Iterable[Callable[[], str]], stored: str, say: Callable[[str], str]) -> None:
-    """Ask clients for the id of their cluster, which has to be ``stored``, that of the feed's topics (M2c).
+    """Ask clients for the id of their cluster (M2c).
+
+    It has to be ``stored``, the id of the cluster with the feed's topics.
+
 
     Raises ``SinkHeld`` for another id, with the sentence that ``say`` makes of it. Raises what the questions
     raise.
@@ -27,7 +30,7 @@ class TellsCluster(Protocol):
     """A Kafka client that knows which cluster has given all of its answers so far."""
 
     def __call__(self, topic: str) -> str:
-        """Ask for that cluster's id; the question names ``topic``."""
+        """Return that cluster's id. The question to the cluster names ``topic``."""
 
 
 def require_marker_cluster(
@@ -77,7 +80,7 @@ def unknown(feed_id: FeedId) -> str:
 
 
 def uncertain(servers: str, stored: str, feeds: Iterable[FeedId]) -> str:
-    """Return the sentence for feeds of which nobody knows whether their stored cluster has their rows.
+    """Return the sentence for feeds whose rows may or may not be on the cluster that is stored for them.
 
     ``stored`` is the id of that cluster.
     """

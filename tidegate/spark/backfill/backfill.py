@@ -76,7 +76,7 @@ _SPARK_CONFIG: Final = {"spark.sql.adaptive.enabled": "true"}
 #: At most so many bases are tried, the highest first. Each one costs a survey of the log.
 _BASES: Final = 4
 #: A scan is refused when the log is complete only up to a moment that is further behind the log's end than
-#: this. A cursor that names the moment allows it.
+#: this. If a cursor names the moment, the scan is allowed.
 _BEHIND_S: Final = 60.0
 _INSTEAD: Final = (
     "Nothing was written by this run. Drop the feed, and create it with `tidegate feed create`, on other "
@@ -116,8 +116,7 @@ class _Log(NamedTuple):
     """The log between two offsets of each partition.
 
     ``id`` is the id that Kafka gives the topic. ``slices`` are the bounds of the same ``records``, cut by
-    record time.
-    ``descriptors`` are all table descriptors among them that can be read.
+    record time. ``descriptors`` are all table descriptors among the records that can be read.
     """
 
     id: str
@@ -263,7 +262,7 @@ class Backfill:
         return high_water is not None and high_water >= state.start
 
     def _write(self, definition: FeedDefinition) -> Sequence[PartitionProgress]:
-        """Run steps F2 to F4; return up to where each partition's rows are acknowledged and complete."""
+        """Run steps F2 to F4; return up to when each partition's rows are acknowledged and complete."""
         state = self._feed.current_state
         if state is None:
             self._require_topics(definition)
@@ -537,8 +536,8 @@ def _require_past(definition: FeedDefinition) -> None:
 
 
 def _up_to(report: PartitionProgress, start: Timestamp) -> PartitionProgress:
-    """Return the report with no resolved timestamp above ``start``, since only rows of a scan there were
-    written.
+    """Return the report with no resolved timestamp above ``start``, since only the rows of a scan at
+    ``start`` were written.
     """
     limit = ResolvedTimestamp(start)
     return replace(report, resolved=[min(each, limit) for each in report.resolved])

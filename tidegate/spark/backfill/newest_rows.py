@@ -1,4 +1,4 @@
-"""Finds in the log what a scan at the start would find: for each key its newest version at or below it (F4).
+"""Finds in the log what a scan at the start would find: for each key its newest version up to then (F4).
 
 The first tasks find versions in the log's records. Spark groups these versions by key. The second tasks
 encode one row for each key and write it.
@@ -198,8 +198,8 @@ class _StoredSink:
     """The sink of a scan: the cluster whose id is stored with the feed, whatever the address means by now.
 
     The cluster is asked for its id by ``topic``; the engine's own cluster is not asked. Methods raise what
-    ``RowProducer.send`` raises, but ``SinkHeld`` or ``BrokerUnavailable`` in place of ``SinkStalled``: which
-    rows the cluster has is unknown then, so no progress may be stored.
+    ``RowProducer.send`` raises, except that they raise ``SinkHeld`` or ``BrokerUnavailable`` in place of
+    ``SinkStalled``. It is unknown then which rows the cluster has, so no progress may be stored.
     """
 
     def __init__(self, scan: ScanAt, topic: str) -> None:
@@ -240,7 +240,7 @@ class _StoredSink:
             )
 
     def _end(self) -> NoReturn:
-        """Raise why the backfill ends.
+        """Raise the exception that ends the backfill.
 
         The old producer saw several clusters or none, so a new one asks for the id.
         """
@@ -314,9 +314,9 @@ def _newest(batch: pa.RecordBatch) -> list[Version]:
 def _known_above(entry: Entry, scan: ScanAt) -> Timestamp:
     """Return the timestamp above which the versions that the entry shows count.
 
-    It is the scan's base: a version from below may have been replaced or deleted in a part of the log that is
-    lost. For a chunk of a scan of the newest versions at a moment from the base to ``start`` it is zero,
-    since that chunk shows what its keys held then.
+    For a chunk that shows the newest versions at a moment from the base to ``start`` it is zero, since such a
+    chunk shows what its keys held at that moment. For any other entry it is the scan's base: a version from
+    below the base may have been replaced or deleted in a part of the log that is lost.
     """
     if isinstance(entry, ScanChunk) and is_of_newest(entry) and scan.base <= entry.upto <= scan.start:
         return ZERO
@@ -343,11 +343,11 @@ def _mutates(entry: Entry, watched: Sequence[Span]) -> bool:
 def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -> Iterator[_Found]:
     """Yield what a command or a Snapshot tells of a change outside the op log.
 
-    Both get the same key for one change, so that the grouping by key brings them together and the command
-    wins: it says which keys it changed (`_mutates`). A change that only a Snapshot tells of is a fault, since
-    nobody knows which keys it changed. A change at or below the base does no harm, since every chunk that
-    counts is from after it. Without a base no version is older than the log, and the survey has looked at
-    every hole.
+    If both tell of one change, they get the same key. So the grouping by key brings them together, and the
+    command wins, since it says which keys it changed (`_mutates`). A change that only a Snapshot tells of is
+    a fault, since nobody knows which keys it changed. A change at or below the base does no harm, since every
+    chunk that counts is from after it. Without a base no version is older than the log, and the survey has
+    looked at every hole.
     """
     if scan.base == ZERO:
         return
@@ -361,9 +361,9 @@ def _told_of(entry: Entry, scan: ScanAt, watched: Iterable[Span], offset: int) -
 
 
 def _change(range_id: RangeId, raft_index: RaftIndex) -> bytes:
-    """Return a key for a change that no row has.
+    """Return a key that stands for a change, and that no row has.
 
-    No command has index 0. A Snapshot uses it for a change in a range that its own range came from.
+    No command has index 0. A Snapshot has index 0 for a change in a range that its own range came from.
     """
     return b"\0" + range_id.to_bytes(8, "big", signed=True) + raft_index.to_bytes(8, "big")
 

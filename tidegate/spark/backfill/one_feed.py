@@ -33,7 +33,7 @@ from tidegate.spark.platform.file_systems import opened
 
 _log: Final = logging.getLogger("tidegate.spark")
 
-#: The id of no table: a feed of it watches keys and is given no row.
+#: An id that no table has. A feed of this table id watches keys and is given no row.
 _NO_TABLE: Final = 0
 _KEY_BYTES: Final = 8  # the range id in front of each request
 
@@ -99,9 +99,9 @@ class OneFeed:
     def complete_to(self, start: Timestamp) -> Timestamp:
         """Return up to when the log is complete for all keys of the feed's tables; at least ``start``.
 
-        Progress counts for whole tables: a range that only has keys of an index that the feed does not watch
-        holds it back too. When several ranges claim the same keys the slowest one counts, since nobody here
-        knows which one is newer.
+        Progress counts for whole tables: a range holds it back even if all of its keys are of an index that
+        the feed does not watch. When several ranges claim the same keys the slowest one counts, since nobody
+        here knows which one is newer.
         """
         tables = {table_id_of(span.start) for target in self._activation.targets for span in target.spans}
         watched = list(map(table_span, sorted(tables)))
@@ -174,8 +174,8 @@ def survey(
 def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
     """Return the keys of each index that some descriptor of the table calls primary.
 
-    A new secondary index is built by changes that no op tells of, and these hide no row. A table without a
-    descriptor that can be read, or with one that cannot, counts with all of its keys.
+    Secondary indexes are left out: a new one is built by changes that no op tells of, and these changes hide
+    no row. If a table has no descriptor, or has one that cannot be read, all keys of the table are returned.
     """
     is_known = not (rows.unfit(table_id) or rows.has_refused(table_id))
     versions = rows.catalog.descriptors() if is_known else ()
@@ -184,8 +184,8 @@ def _keys_of_rows(table_id: int, rows: PartitionRows) -> tuple[Span, ...]:
 
 
 def run_over(slices: Iterable[DataFrame], query: Query, activation: Activate, cluster: str) -> OneFeed:
-    """Run the feed over the log from its beginning, one batch for each slice; all of its rows are
-    acknowledged. Two slices are held at a time.
+    """Run the feed over the log from its beginning, one batch for each slice; return it once all of its
+    rows are acknowledged. Two slices are held at a time.
 
     ``cluster`` is the id of the cluster that the feed writes to, empty for the query's own. State goes to
     ``query.root``, a directory of this run alone, which is removed at the end. Raises the fault that a task
@@ -198,7 +198,7 @@ def run_over(slices: Iterable[DataFrame], query: Query, activation: Activate, cl
     try:
         for number, (records, following) in enumerate(pairwise(chain(slices, [None]))):
             assert records is not None
-            feed.reports = []  # those of the last slice are whole
+            feed.reports = []  # the reports of the last slice are whole
             if following is None:
                 # a new driver asks every partition for its whole checkpoint
                 driver = BatchDriver(query, ledger, feed)

@@ -42,7 +42,7 @@ class ScannedKeys(NamedTuple):
 def is_of_newest(entry: Entry) -> bool:
     """Return whether the entry shows the newest version of each key in its span, however old.
 
-    A chunk with rows that it cannot have shows nothing.
+    Return ``False`` for a chunk with rows that it cannot have.
     """
     if not isinstance(entry, ScanChunk) or entry.after is not None or entry.all_versions:
         return False
@@ -55,9 +55,9 @@ def scanned_keys(
     """Return what scans in the log say of the watched keys, tenant prefixes left out.
 
     Reads the whole log once. The ``shortened`` partitions have lost their beginning. A scan counts only if
-    its moment is more than a second above the time of the first record that each of them has left: a change
-    outside the op log that came after an older scan may be lost. The same then holds for the base, and for
-    each chunk that counts with it.
+    its moment is, for each of these partitions, more than a second above the time of the first record that is
+    left. A change outside the op log that came after an older scan may be lost. So the base, and each chunk
+    that counts with it, are above these times as well.
     """
     shorter = records.where(sql.col("partition").isin(*shortened))
     first_ms = sql.min_by(sql.unix_millis("timestamp"), "offset")
@@ -91,7 +91,7 @@ def find_chunks(
 
 
 def base_of(scanned: Iterable[ScannedKeys], watched: Iterable[Span], upto: Timestamp) -> Timestamp:
-    """Return the highest base of a scan at ``upto``; zero if no scan up to then covers some watched key."""
+    """Return the highest base of a scan at ``upto``; zero if some watched key is in no scan up to then."""
     newest = SpanFrontier(watched, ZERO)
     newest.forward_all([(each.span, each.at) for each in scanned if each.at <= upto])
     return newest.minimum

@@ -1,1 +1,1 @@
-"""One Spark query that runs all feeds of an application that are Spark's."""
+"""One Spark query that runs all feeds of an application whose engine is Spark."""

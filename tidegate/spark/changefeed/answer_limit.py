@@ -1,4 +1,4 @@
-"""Sees that the answers of a round fit into what Spark's driver takes: ``spark.driver.maxResultSize``."""
+"""Watches the size of a round's answers. Spark's driver takes ``spark.driver.maxResultSize`` at most."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AnswerLimit:
     """Warns when the answers of a round come near the limit, and says it in a sentence when Spark refuses
     them.
 
-    Spark packs answers, so it counts less than is counted here.
+    Spark compresses answers, so it counts fewer bytes than are counted here.
     """
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class AnswerLimit:
             raise
 
     def look(self, session: SparkSession, answers: Sequence[Answer]) -> None:
-        """Warn if the answers have more than half of what Spark takes, and twice what the last warning
-        said.
+        """Warn if the answers have more than half of what Spark takes, and at least twice as much as at the
+        last warning.
         """
         taken = sum(len(answer.body) + _ANSWER_BYTES for answer in answers)
         if taken < 2 * self._warned_at or taken < _MIB:

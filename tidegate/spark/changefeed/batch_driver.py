@@ -3,8 +3,8 @@
     B1  read the account of the batch before
     B2  tell partitions of feeds that begin or end, round by round, until nothing about feeds is to be done
     B3  step the batch's records, in all partitions that have some
-    B4  pass claims and hand-offs on, round by round, until there are none; in the batch that comes to the
-        present, tell partitions as well of new feeds that have waited for that, as in B2
+    B4  pass claims and hand-offs on, round by round, until there are none; in the batch that reaches the
+        present, also tell partitions of the new feeds that have waited for that, as in B2
     B5  write the requests to the source
     B6  persist each feed's high-water, and write its marker
     B7  store the account of the batch
@@ -46,15 +46,15 @@ from tidegate.spark.changefeed.task.answers import ANSWER_SCHEMA, Answer
 from tidegate.spark.platform.faults import read_fault
 from tidegate.spark.platform.kafka_source import is_time_overflow
 
-#: The time to wait before a call to something that does not answer is made again.
+#: The time to wait before the next call to something that does not answer.
 _AGAIN_S: Final = 5.0
 #: A round that runs again writes its rows again, so the wait before each further try doubles up to this.
 _LONGEST_S: Final = 300.0
 #: How often such a wait looks for feeds that have ended meanwhile.
 _LOOK_S: Final = 5.0
-#: The time to wait before rows are written again that a broker may take then.
+#: The time to wait before rows are written again, if a broker may take them then.
 _DOUBT_S: Final = 1.0
-#: The answers of a partition that has to run the round once more.
+#: The kinds of answers of a partition that has to run the round once more.
 _UNDONE: Final = ("fault", "refused", "doubted", "broke")
 _TIME_OVERFLOW: Final = (
     "The log has a record whose time Spark cannot hold: it is more than 292,277 years from 1970. Tasks read "
@@ -70,7 +70,7 @@ class Feeds(Protocol):
     """The feeds that the query runs, as a batch needs them."""
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """Return what to tell which partitions now; do whatever else is due for feeds that begin or end."""
+        """Return the messages to tell now, each with its partitions; do what else is due for feeds."""
 
     def paused(self) -> frozenset[FeedId]:
         """Return the feeds that get no rows now, since their sinks do not take rows."""
@@ -146,9 +146,9 @@ class BatchDriver:
         self._last: int | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
-        """Run the batch. Raises what a task or the driver met; the query ends with it.
+        """Run the batch. Raises the exception that a task or the driver met, which ends the query.
 
-        A broker, registry or file system that does not answer is waited for.
+        While a broker, registry or file system does not answer, the batch waits.
         """
         with self._running:
             self._require_wanted()
@@ -161,8 +161,8 @@ class BatchDriver:
     def end(self, patience_s: float) -> int | None:
         """Let no further batch begin, and wait at most ``patience_s`` seconds for the one that runs.
 
-        Spark runs a batch again that is cut off. Returns the last finished batch, which Spark itself may not
-        have committed yet.
+        If a batch is cut off, Spark runs it again. Returns the last finished batch, which Spark itself may
+        not have committed yet.
         """
         self._ending.set()
         if self._running.acquire(timeout=patience_s):
@@ -186,7 +186,7 @@ class BatchDriver:
             stepped |= round_.records
             if round_.records:
                 self._begins_feeds = self._patiently(partial(self._feeds.reached, partial(self._ends, batch)))
-            elif stepped and _stage(round_) == "feeds":  # stored: its driver died amid such rounds
+            elif stepped and _stage(round_) == "feeds":  # a stored round: a driver died amid such rounds
                 self._begins_feeds = True
             number += 1
         began = time.monotonic()
@@ -210,8 +210,7 @@ class BatchDriver:
         return None if round_ is None else self._patiently(partial(self._ledger.tell_first, round_))
 
     def _without_dropped(self, round_: Round, account: Account) -> Round:
-        """Return the round with every feed's end told, if it is the round of records; any other round as it
-        is.
+        """Return a round of records with the ends of all feeds that have ended; any other round as it is.
 
         A feed that was dropped may be the reason why the round has to run once more. Rows of the other feeds
         stay the same.
@@ -227,10 +226,10 @@ class BatchDriver:
     def _answered(self, round_: Round, records: DataFrame, account: Account) -> tuple[Round, list[Answer]]:
         """Run the round until every partition has answered; return the round as it last ran, and the answers.
 
-        A partition whose fault may pass runs again until it has passed. A partition where a row was refused
-        for good runs again and fails the feed (step S6); where one was doubted it writes the rows again
-        (S5a). A partition where a step broke runs again with more caution. Raises a fault that no waiting
-        mends.
+        A partition whose fault may pass runs again until the fault has passed. A partition where a row was
+        refused for good runs again and fails the feed (step S6). A partition where a row was doubted writes
+        the rows again (S5a). A partition where a step broke runs again with more caution. Raises a fault that
+        no waiting mends.
         """
         answers: list[Answer] = []
         doubts = Counter[tuple[int, str]]()
@@ -267,7 +266,7 @@ class BatchDriver:
     def _patiently(self, call: Callable[[], ResultT]) -> ResultT:
         """Return what the call returns.
 
-        A call that raises ``RetryError`` is made again, which must do no harm.
+        A call that raises ``RetryError`` is made again after a pause, so a second call must do no harm.
         """
         while True:
             try:
@@ -277,7 +276,7 @@ class BatchDriver:
                 self._wait(_AGAIN_S)
 
     def _tell_wait(self, *faults: TidegateError, wait_s: float) -> None:
-        """Tell of the wait before the next try. Raises the first fault that waiting cannot mend."""
+        """Log why the next try has to wait. Raises the first fault that waiting cannot mend."""
         for fault in faults:
             if not isinstance(fault, RetryError):
                 raise fault
@@ -285,9 +284,9 @@ class BatchDriver:
             _log.warning("%s The batch waits for that; it is tried again in %g s.", sentence, wait_s)
 
     def _wait_to_repeat(self, round_: Round, account: Account, wait_s: float) -> Round:
-        """Wait before the round runs again; return it as it is to run then.
+        """Wait before the round runs again; return the round that is to run then.
 
-        A feed that is dropped ends the wait: it may have been the reason.
+        If a feed is dropped, the wait ends: the feed may have been the reason for it.
         """
         ends_at = time.monotonic() + wait_s
         while True:
@@ -318,7 +317,7 @@ class BatchDriver:
     def _controls(
         self, account: Account, only: type[ControlMessage] | UnionType = ControlMessage
     ) -> dict[int, Instructions]:
-        """Return the messages of the types ``only`` that partitions have to be told about feeds now."""
+        """Return what each partition has to be told about feeds now, in messages of the types ``only``."""
         told: dict[int, list[Told]] = defaultdict(list)
         offset = account.controls
         for message, partitions in self._feeds.announcements():
@@ -352,7 +351,8 @@ class BatchDriver:
         """Run one Spark job: for the partitions ``due``, or for all that have something to do.
 
         A task has one partition or several, one after the other. A partition is never in two tasks: Spark's
-        Kafka source makes one part of each, and ``coalesce`` only puts whole parts together, without sorting.
+        Kafka source makes one part for each partition, and ``coalesce`` only puts whole parts together,
+        without sorting.
         Spark returns the answers of the task attempt that succeeded, and of no other.
         """
         session = records.sparkSession
@@ -421,7 +421,7 @@ class BatchDriver:
 
 
 def _refused_at_last(doubted: Iterable[Answer], doubts: Counter[tuple[int, str]]) -> Iterator[Answer]:
-    """Yield the refusals of those feeds whose rows so many attempts have doubted (step S5a).
+    """Yield a refusal for each feed whose rows ``PRODUCERS`` attempts have doubted by now (step S5a).
 
     ``doubts`` counts the attempts of this round, by partition and feed.
     """
@@ -455,7 +455,7 @@ def _with_cautions(round_: Round, broken: Mapping[int, StepBroke]) -> Round:
 
 
 def _stage(round_: Round) -> str:
-    """Return in a word what a round is about."""
+    """Return one word that says what a round is about."""
     if round_.records:
         return "records"
     told = round_.instructions.values()

@@ -37,7 +37,8 @@ from tidegate.spark.platform.executors import on_this_machine, words_of
 from tidegate.spark.platform.kafka_source import log_stream
 from tidegate.spark.platform.store_access import StoreAccess
 
-#: A partition has more catch-up scans under way than a worker's, since an answer takes a batch or two.
+#: A partition of a query has more catch-up scans under way than a partition of a worker, since an answer
+#: takes a batch or two.
 _CATCH_UP: Final = CatchUpLimits(scans=64)
 _LAST_BATCH_S: Final = 60.0
 _COMMIT_S: Final = 10.0
@@ -60,15 +61,15 @@ class QueryOptions:
 
     ``checkpoint`` is a directory that Spark and every executor can reach, a path or URI. It holds Spark's
     checkpoint directory and tidegate's state, which belong together. ``batch_records`` bounds a micro-batch
-    (0: all there is). The default is some seconds of work for two cores: a batch ends within the minute that
-    the end of the query waits for it. A round has at most ``tasks`` tasks (0: as many as Spark has cores).
-    Each Python worker keeps states of about ``held_mib`` MiB in memory between rounds. With less than the
-    states of its partitions take, it reads states from files in every round; with more than the machine has
-    for all of its Python workers, these are killed.
-    With ``available_now`` the query ends at the last record that is there when it begins; otherwise a batch
-    begins every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may acknowledge nothing
-    before its feeds are detached. ``output_topics`` are patterns of the topics that feeds may write to.
-    ``access`` says how the file system of the checkpoint directory lets us in.
+    (0: all there is). The default is some seconds of work for two cores. So a batch ends within the minute
+    for which the end of the query waits. A round has at most ``tasks`` tasks (0: as many as Spark has cores).
+    Each Python worker keeps states of about ``held_mib`` MiB in memory between rounds. If that is less than
+    the states of its partitions take, the worker reads states from files in every round. If the Python
+    workers of a machine together need more memory than the machine has, they are killed. With
+    ``available_now`` the query ends at the last record that is there when it begins; otherwise a batch begins
+    every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may acknowledge nothing before
+    its feeds are detached. ``output_topics`` are patterns of the topics that feeds may write to. ``access``
+    says how the file system of the checkpoint directory lets us in.
     """
 
     connection: KafkaConnection
@@ -128,9 +129,9 @@ def changefeed_query(
 ) -> Iterator[StreamingQuery]:
     """Yield the running query of an application's feeds, and stop it at the end of the ``with``.
 
-    The batch that runs then is waited for, for a minute at most. ``alone`` says that the session is for this
-    query only. Then what Spark logs about faults that tidegate reports itself is switched off; queries of
-    others would lose such lines, too.
+    A batch that runs at that time is waited for, for a minute at most. ``alone`` says that the session is for
+    this query only. Spark's log lines about faults that tidegate reports itself are switched off then. In a
+    shared session the other queries would lose such lines, too.
     """
     options, topics, log, checkpoint = ready
     if alone:
@@ -202,7 +203,7 @@ def _ends(admin: TopicAdmin, topic: str, log: Log) -> dict[int, int]:
 def _why(driver: BatchDriver, ended: StreamingQueryException) -> Exception:
     """Return the exception with which a batch ended the query; else one with Spark's own words.
 
-    Spark raises in a batch too, for example when it has lost executors. Any other exception that is not
+    Spark itself may raise in a batch, for example when it has lost executors. Any other exception that is not
     tidegate's own is a defect, and keeps its trace.
     """
     failure = driver.failure

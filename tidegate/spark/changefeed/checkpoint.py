@@ -1,6 +1,6 @@
 """The checkpoint directory of a query: which query it belongs to, and whether its two halves fit together.
 
-    <checkpoint>/spark/               Spark's: offsets/<batch> before a batch, commits/<batch> behind it
+    <checkpoint>/spark/               Spark's: offsets/<batch> before a batch, commits/<batch> after it
     <checkpoint>/tidegate/query.json  the application and the topics: stored before Spark begins
     <checkpoint>/tidegate/            the rest of it: see `ledger`, `refused_files`, and
                                       `tidegate.spark.platform.state_files`
@@ -67,7 +67,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def spark(self) -> str:
-        """The name of Spark's half for Hadoop, which takes ``%20`` for three characters of a name."""
+        """The name of Spark's half for Hadoop. For Hadoop ``%20`` is three characters of a name, no space."""
         return f"{unquote(self.uri)}/spark"
 
     @property
@@ -77,7 +77,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def identity_uri(self) -> str:
-        """The URI of the file that tells whose the directory is: it is there before Spark starts."""
+        """The URI of the file that says which query has the directory. It is there before Spark starts."""
         return f"{self.root}/{_IDENTITY}"
 
     @property
@@ -86,10 +86,10 @@ class Checkpoint(NamedTuple):
         return f"{self.path}/{OURS}"
 
     def require(self, identity: QueryIdentity) -> bool:
-        """Return whether a query has used the directory. It is this query then, and can go on.
+        """Return ``True`` if this query has used the directory and can go on, else ``False``: it is unused.
 
-        Raises ``StateError`` or ``TopologyError``, which say what to do, when it cannot go on, and
-        ``SettingsError`` when it cannot be read.
+        Raises ``StateError`` or ``TopologyError``, which say what to do, when the query cannot go on, and
+        ``SettingsError`` when the directory cannot be read.
         """
         try:
             return self._is_used_by(identity)
@@ -134,8 +134,9 @@ class Checkpoint(NamedTuple):
             )
 
     def wait_for_commit(self, batch: int | None, patience_s: float) -> None:
-        """Return once Spark has committed the batch, or after ``patience_s`` seconds; Spark runs the batch
-        again then.
+        """Wait until Spark has committed the batch, for ``patience_s`` seconds at most.
+
+        If Spark has not committed it by then, Spark runs the batch again.
         """
         given_up_at = time.monotonic() + patience_s
         while batch is not None and time.monotonic() < given_up_at:
@@ -148,13 +149,13 @@ class Checkpoint(NamedTuple):
     def log_ends(self, batch: int, log: str) -> dict[int, int]:
         """Return where a batch that Spark has begun ends in the log, by partition.
 
-        Raises ``StoreAway``, and ``StateError`` for a file of another form than Spark's versions have so far.
+        Raises ``StoreAway``, and ``StateError`` for a file in a form that no known version of Spark writes.
         """
         path = f"{self.path}/spark/offsets/{batch}"
         with awaited(path):
             stored = read_whole(self.filesystem, path) or b""
         try:
-            # A version, facts of the batch, and the offsets of each source: here of one.
+            # The lines are a version, facts of the batch, and the offsets of each source. Here there is one.
             ends: dict[str, int] = json.loads(stored.decode().splitlines()[2])[log]
             return {number_of(partition): plain_whole(end, "an end") for partition, end in ends.items()}
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -211,7 +212,7 @@ class Checkpoint(NamedTuple):
 class _SparkHalf(NamedTuple):
     """The progress of Spark itself: the batch that it began last, and the one that it finished last.
 
-    ``None`` is for none.
+    ``None`` means that there is none.
     """
 
     begun: int | None

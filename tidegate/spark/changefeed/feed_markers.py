@@ -1,7 +1,7 @@
 """One feed's progress and markers, written by the driver: steps M1 to M3 of docs/protocols/markers.md.
 
-The transactional ids are those that a worker uses for this feed (``tidegate.delivery.producer_ids``): whoever
-runs the feed next, on either engine, fences whoever ran it before.
+The transactional ids are those that a worker uses for this feed (``tidegate.delivery.producer_ids``): the
+next process that runs the feed, on either engine, fences the one that ran it before.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class FeedMarkers:
     ``producers`` write progress to the topic ``jobs``, and markers. ``ends`` asks the cluster of the feed's
     topics where partitions end, open transactions included. ``schema_id`` asks the feed's schema registry.
     ``feed`` is what the jobs topic holds, read after the producer of progress was opened. With ``insists``
-    whoever publishes waits for what a marker needs. Otherwise the marker waits alone.
+    ``publish`` raises ``RetryError`` while a marker cannot get what it needs. Otherwise only the marker
+    waits.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class FeedMarkers:
     def apply(self, report: PartitionProgress) -> None:
         """Apply a partition's report to the frontier (step M1).
 
-        The report names this epoch of the feed, and the rows up to it are acknowledged.
+        The report has to name this epoch of the feed, and all rows that it covers have to be acknowledged.
         """
         self._frontier.apply_columns(
             report.partition, report.offset, report.starts, report.ends, report.resolved
@@ -155,10 +156,10 @@ class FeedMarkers:
             self._frontier.marked(due)
 
     def _marking(self, marker: ResolvedTimestamp) -> Marking:
-        """Return what makes the marker's records.
+        """Return a function that makes the marker's records.
 
-        Records for a topic of their own ask for offsets when the marker is written, behind all rows that it
-        covers (M3a).
+        For markers in a topic of their own this function asks for end offsets. It is called when the marker
+        is written, after all rows that the marker covers (M3a).
         """
         aside = self._aside
         if aside is not None:
@@ -174,12 +175,11 @@ class FeedMarkers:
         return among
 
     def _write(self, marker: ResolvedTimestamp, due: ResolvedTimestamp | None) -> None:
-        """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass, if it insists.
+        """Write a marker (step M3). Raises ``RetryError`` for a fault that may pass, with ``insists``.
 
         Raises ``RecordRefused`` if no marker can be written any more (step R7).
-
-        What a marker needs, such as the ends of its topics or the id of its schema, holds back this feed's
-        markers and nothing else: they ask again after a pause.
+        If something that a marker needs is not known, such as the ends of its topics or the id of its schema,
+        only this feed's markers wait. It is asked for again after a pause.
         """
         try:
             self._producers.markers.write(self._marking(marker), partial(self._marked, marker, due))
@@ -202,17 +202,19 @@ class FeedMarkers:
 
     @property
     def _rests(self) -> bool:
-        """Whether a marker could not be made just now."""
+        """Whether no marker is tried now, because one could not be made a short time ago."""
         return time.monotonic() < self._rest_until
 
     @property
     def _fault(self) -> str:
-        """The reason why the feed gets no marker any more: rows are gone that an earlier one promised."""
+        """The reason why the feed gets no marker any more: rows are gone that an earlier marker promised."""
         return "" if self._aside is None else self._aside.fault
 
     def _tell_fault(self) -> None:
-        """Log that reason, once. On another cluster a thread finds it, maybe after its marker was waited
-        for.
+        """Log once why the feed gets no marker any more.
+
+        For a sink on another cluster a thread finds the reason, maybe after ``publish`` has stopped waiting
+        for the marker.
         """
         if self._fault and not self._fault_told:
             self._fault_told = True

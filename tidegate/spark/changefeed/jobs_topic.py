@@ -36,8 +36,8 @@ _OTHERS_S: Final = 15.0
 class JobsTopic:
     """The feeds of an application.
 
-    Opening it fences every earlier process that wrote by the same name, ``writer``. Any thread may write; one
-    thread reads, while no other does anything.
+    Opening it fences every earlier process that wrote by the same name, ``writer``. Any thread may write. One
+    thread reads, and no other thread does anything meanwhile.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class JobsTopic:
             )
 
     def store(self, *records: JobRecord) -> None:
-        """Write the records in one transaction; the view has them at once."""
+        """Write the records in one transaction; the view has them afterwards."""
         if not records:
             return
         written = [(record.key, record.to_bytes()) for record in records]

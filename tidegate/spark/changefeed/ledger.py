@@ -19,7 +19,7 @@ from tidegate.spark.platform import checked_json
 from tidegate.spark.platform.state_files import BUILD_ANEW
 from tidegate.spark.platform.whole_files import awaited, read_replaced, remove_file, write_first, write_whole
 
-_KEPT_BATCHES: Final = 2  # Spark may run the last one again, from the one before it
+_KEPT_BATCHES: Final = 2  # Spark may run the last batch again, from the account before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Ledger:
         return None if stored is None else read_round(stored, path)
 
     def tell_first(self, round_: Round) -> Round:
-        """Store the messages of a round, unless some are stored already. Returns the stored ones.
+        """Store the messages of a round, unless they are stored already. Returns the stored round.
 
         Another driver of the query may have stored it. Both run the same round, so both write the same rows.
         """
@@ -101,7 +101,7 @@ class Ledger:
         """Store the messages of a round, in place of its former ones."""
         path, content = self._round_path(round_.id), round_.to_bytes()
         with awaited(path):
-            # Without a file there may be an unfinished one that is the only copy: it is not written over.
+            # If the file is missing, an unfinished one may be the only copy. It must not be written over.
             if write_first(self._filesystem, path, content) != content:
                 write_whole(self._filesystem, path, content)
 

@@ -110,8 +110,8 @@ class OtherMarkerProducer:
     ``new_producer`` makes a producer, which the thread opens (M2a). A producer that fails is replaced. Before
     it opens the first one, the thread fences the transactional id of earlier versions (M2d). ``check`` raises
     ``SinkHeld`` for a producer that talks to another cluster than that of the feed's topics (M2c). Both may
-    raise ``SettingsError``, which holds the markers as well. ``held`` has the sentence of what keeps a
-    producer from being open until one is open, and the sentence of a marker that failed until one is written.
+    raise ``SettingsError``, which holds the markers as well. ``held`` says why no producer is open, until one
+    is open, and why the last marker failed, until one is written.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class OtherMarkerProducer:
         check: Callable[[TransactionalProducer], None] = _unchecked,
     ) -> None:
         self._check = check
-        self._unopened = ""  # why no producer is open, or what has no answer
+        self._unopened = ""  # why no producer is open, or that the cluster does not answer
         self._unwritten = ""  # why the last marker failed
         self._is_open = False
         self._name = name

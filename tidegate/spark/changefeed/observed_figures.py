@@ -1,11 +1,11 @@
 """Tells tidegate's figures of each batch in Spark's own progress of the query, as an observed metric.
 
-Listeners of Spark (``StreamingQueryListener``), its log of events and ``query.lastProgress`` have them there
-then: ``observedMetrics["tidegate"]``. Spark gives a ``foreachBatch`` no other place for figures. Its sink
+Listeners of Spark (``StreamingQueryListener``), its log of events and ``query.lastProgress`` have the figures
+in ``observedMetrics["tidegate"]``. Spark gives a ``foreachBatch`` no other place for figures. Its sink
 reports no rows (``numOutputRows`` is -1), and metrics that the batch's own jobs observe do not come to the
 query's progress. So the stream itself observes the figures. Spark evaluates the last function of an observed
-metric in the driver, when the batch is over; that function asks for the figures. A batch without progress,
-since it failed, is not told.
+metric in the driver, when the batch is over; that function asks for the figures. A batch that failed has no
+progress, so its figures are not told.
 
 Spark does not promise where it evaluates that function. A version that sends it to executors, as 4.3.0 does,
 cannot take it: Python's answer is no value that Java could send. So one small job tries it before the query
@@ -41,7 +41,10 @@ _log = logging.getLogger("tidegate.spark")
 
 @contextmanager
 def observed(stream: DataFrame, figures: Figures) -> Iterator[DataFrame]:
-    """Yield the same stream, whose progress has the figures, for as long as the ``with`` lasts."""
+    """Yield the stream with the figures in its progress, or unchanged if this Spark cannot take them.
+
+    The progress has the figures for as long as the ``with`` lasts.
+    """
     session = stream.sparkSession
     context = session.sparkContext
     # Spark calls the function of `foreachBatch` by this way, too.
@@ -78,9 +81,9 @@ def _are_taken(session: SparkSession, metrics: Iterable[str]) -> bool:
 
 
 class _Figure:
-    """A function of Spark that Python answers: the figure of a name, as text.
+    """A function for Spark that runs in Python: it returns the figure of a name, as text.
 
-    Text, since Python's numbers come to Java as ``Integer`` or ``Long``, whichever they fit.
+    It returns text because Python's numbers come to Java as ``Integer`` or ``Long``, whichever they fit.
     """
 
     def __init__(self, figures: Figures) -> None:

@@ -1,8 +1,8 @@
 """A task of Spark in a round: runs its log partitions, one after the other.
 
 A task that runs again, or twice at the same time, begins with the same states, is told the same, and reads
-the same records, so it writes exact copies of the same rows. It may detach other feeds. So each attempt
-stores files of its own, which its answers name.
+the same records, so it writes exact copies of the same rows. But it may detach other feeds than
+the first attempt. So each attempt stores files of its own, which its answers name.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def run_partitions(
     """Run one partition after the other: ``batches`` hold their records, in the columns ``TASK_COLUMNS``.
 
     All records of a partition stand together, in the order of the log. An Arrow batch may hold the end of one
-    partition and the begin of the next. If records of a partition come once more behind another one's, the
-    answer is a fault: they would not be in the state that the first answer names.
+    partition and the beginning of the next. If more records of a partition come after those of another one,
+    the answer is a fault: the state that the first answer names would not have them.
     """
     reader, done = RecordReader(batches), set[int]()
     for partition, found in groupby(reader, itemgetter(0)):
@@ -89,9 +89,9 @@ def _answers(
     clock: TaskClock,
     up_to: int | None = None,
 ) -> pa.RecordBatch:
-    """Run the whole task and return its answers.
+    """Run the whole task of a partition and return its answers.
 
-    A fault is an answer too: after an exception Spark would only try the same again, at once.
+    A fault is an answer too: after an exception Spark would only try the same again, without a pause.
     """
     try:
         _require_partition(query, partition)

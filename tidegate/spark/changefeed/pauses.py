@@ -26,7 +26,7 @@ class Pauses:
         self._pauses: dict[FeedId, _Pause] = {}
 
     def begin(self, feed_id: FeedId) -> float | None:
-        """Begin a pause, since the feed's sink was tried in vain; return its length in seconds.
+        """Begin a pause, since the feed's sink did not take rows; return its length in seconds.
 
         A pause that begins soon after the last one is twice as long, up to 300 s: for example 15, 30, 60.
         Returns ``None`` for a feed that pauses already.

@@ -62,7 +62,10 @@ class Preparation:
         self._looking = Lock()  # one thread at a time may look for feeds by their names
 
     def fault(self, definition: FeedDefinition) -> str:
-        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` for a sink to wait for."""
+        """Return why the feed cannot run, or an empty text.
+
+        Raises ``RetryError`` if the feed has to wait for its sink.
+        """
         return feed_fault(
             definition,
             partial(self._cluster_of, definition),
@@ -92,11 +95,11 @@ class Preparation:
         return self.begun(definition, prepare)
 
     def announcement(self, definition: FeedDefinition, prepare: Prepare) -> StateRecord | None:
-        """Return the state to store before ``begun`` creates topics; ``None`` if it creates none.
+        """Return the state to store before ``begun`` creates topics; ``None`` if ``begun`` creates none.
 
         The state says which topics these are, or why the feed has failed. Raises ``RetryError`` when
-        something does not answer and no partition is held for the feed: it began in an earlier epoch, or is a
-        backfill's. A feed that holds partitions fails then.
+        something does not answer and no partition is held for the feed, since the feed began in an earlier
+        epoch or runs in a backfill. If partitions are held for the feed, it fails instead.
         """
         try:
             self._require_new_subjects(definition)
@@ -111,7 +114,8 @@ class Preparation:
     def create_early(self, announced: Iterable[StateRecord]) -> None:
         """Create announced topics on the query's own cluster, in few requests, before ``begun`` looks there.
 
-        A broker creates the topics of one request at once, and those of several one after the other.
+        A broker creates the topics of one request together, and those of several requests one after the
+        other.
         """
         specs: list[TopicSpec] = []
         for state in announced:
@@ -161,7 +165,7 @@ class Preparation:
         self._registries.close()
 
     def _cluster_of(self, definition: FeedDefinition) -> str:
-        """Return the id of the cluster of a feed's sink. Raises ``SinkHeld`` unless the feed began there."""
+        """Return the id of the cluster of a feed's sink. Raises ``SinkHeld`` if the feed began elsewhere."""
         cluster = self._sinks.learn(definition)
         self._sinks.require_begun(definition, self._jobs.view[definition.id])
         return cluster

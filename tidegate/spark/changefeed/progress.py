@@ -1,6 +1,6 @@
 """Tells people how far a query is: a log line every few seconds, and metrics.
 
-The names are the worker's where the thing is the same (docs/operations.md). Every metric is defined in this
+A metric that a worker has, too, has the same name here (docs/operations.md). Every metric is defined in this
 file.
 """
 
@@ -27,7 +27,7 @@ from tidegate.hlc import Timestamp
 from tidegate.spark.changefeed.task.answers import Answer
 from tidegate.spark.platform.metrics_server import serve_scrapes
 
-#: A line is written at most as often as this; seconds.
+#: The shortest time between two lines; seconds.
 _LINE_S: Final = 5.0
 _MS: Final = 10**6
 
@@ -52,7 +52,7 @@ _log = structlog.get_logger("tidegate.spark")
 class FeedLags(Collector):
     """The lag of each feed. It is worked out at each scrape, so it grows while a batch stands still.
 
-    The thread that runs batches sets ``high_waters`` as a whole. Others read it.
+    The thread that runs batches sets ``high_waters`` as a whole. Other threads read it.
     """
 
     def __init__(self) -> None:

@@ -124,16 +124,16 @@ class QueryFeeds:
         self._untold: list[Ack] = []
         #: Epochs of feeds for which it is known whether workers failed the feed in an earlier epoch.
         self._learnt: set[tuple[FeedId, FeedEpoch]] = set()
-        #: A reading of the answers up to now, for epochs of which that is not known yet.
+        #: A reading of the answers up to now, for each epoch for which that is not known yet.
         self._unseen: dict[tuple[FeedId, FeedEpoch], AcksUntilNow] = {}
-        #: The end of the log when the query began, for each partition that is not there yet.
+        #: The end of the log when the query began, for each partition that has not reached it yet.
         self._present = _ends(query)
-        self._kept_back = False  # whether a new feed waits for that
+        self._kept_back = False  # whether a new feed waits until all have reached it
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         """Return the messages for partitions about feeds that begin or end; store the states that are due.
 
-        If no step can have left a feed's stored state, that is logged, and the other feeds go on. Raises
+        If a feed's stored state is one that no step leaves, that is logged, and the other feeds go on. Raises
         ``RetryError`` when something does not answer.
         """
         self._jobs.read()
@@ -150,7 +150,7 @@ class QueryFeeds:
         return [(told[each].message, told[each].partitions) for each in feed_ids if each in told]
 
     def _close_unused(self) -> None:
-        """Close clients that no live feed has needed at this look and the one before, 30 s ago."""
+        """Close clients that no live feed needs at this look or needed at the one before, 30 s ago."""
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _UNUSED_LOOK_S
@@ -161,7 +161,7 @@ class QueryFeeds:
         self._preparation.close_unused(live)
 
     def _forget_unseen(self) -> None:
-        """Forget readings of answers for feeds that have ended, or were moved, before they were learnt."""
+        """Forget unfinished readings of answers for feeds that have ended, or were moved, meanwhile."""
         view = self._jobs.view
         for feed_id, epoch in list(self._unseen):
             if view[feed_id].epoch != epoch or view[feed_id].status is not FeedState.PENDING:
@@ -184,8 +184,9 @@ class QueryFeeds:
     def reached(self, ends: Callable[[], Mapping[int, int]]) -> bool:
         """Note that the records of a batch are stepped, up to the offsets that ``ends`` tells.
 
-        A partition's own offset may be lower: the last offsets may have no records, as that of a
-        transaction's marker. Returns whether new feeds have waited for that, and begin now.
+        A partition's own next offset may be lower, since the last offsets of the log may have no records.
+        Example: the offset of a transaction's marker. Returns whether new feeds have waited for that, and
+        begin now.
         """
         if self._present:
             for partition, end in ends().items():
@@ -197,9 +198,9 @@ class QueryFeeds:
     def note_answers(self, answers: Iterable[Answer]) -> None:
         """Note the answers of a finished round, whose rows are acknowledged.
 
-        The claims of all partitions count before any of their checkpoints does. For the checkpoints of
-        several partitions, and the merged ones of a partition, are in no order of time. The last of them may
-        be the one that shows that two ranges have the same keys.
+        The claims of all checkpoints are counted before any checkpoint is applied. The checkpoints of several
+        partitions, and the merged ones of a partition, are in no order of time. So the last of them may be
+        the one that shows that two ranges have the same keys.
         """
         told = list(answers)
         reports = [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
@@ -239,7 +240,7 @@ class QueryFeeds:
         return self._markers.written()
 
     def give_up(self) -> None:
-        """Make what waits for the query's own cluster, and all that would, raise ``GivenUpError``.
+        """Make every call that waits for the query's own cluster, now or later, raise ``GivenUpError``.
 
         Any thread may call it, once the query is to end.
         """
@@ -270,11 +271,12 @@ class QueryFeeds:
         _log.warning("feed %s begins later: %s It is tried again in %g s.", feed_id, away, again_s)
 
     def _fail(self, feed_id: FeedId, error: Exception) -> None:
-        """Fail a feed at whose step an exception came that nobody foresaw, with its next step (U7).
+        """Let a feed fail with its next step, since its step met an exception that nobody foresaw (U7).
 
-        That step is due in this look at feeds: the reason has to be stored before partitions that are held
-        for the feed give it up. If an exception comes then too, the feed is postponed. Raises ``error`` where
-        the process is at fault, and where the query ends.
+        The next step is due in this same look at feeds: the reason has to be stored before partitions that
+        are held for the feed give it up. If the next step meets an exception too, the feed is postponed; it
+        is also postponed for an ``error`` that may pass, such as a login that cannot be used. Raises
+        ``error`` if the process is at fault, and if the query ends.
         """
         definition = self._jobs.view[feed_id].definition
         if definition is None or isinstance(error, GivenUpError):
@@ -289,8 +291,8 @@ class QueryFeeds:
     def _tell_waiting(self, feed: FeedView, definition: FeedDefinition, why: str) -> None:
         """Store in the feed's state what it waits for.
 
-        For a feed that began in an earlier epoch this waits until the feed is taken over: the state of the
-        earlier epoch says where it began, and a new state would replace it.
+        For a feed that began in an earlier epoch nothing is stored before the feed is taken over: the state
+        of the earlier epoch says where it began, and a new state would replace it.
         """
         state = waiting(definition, why, feed.stored_topics)
         may_store = feed.beginning is None or feed.current_takeover is not None
@@ -309,12 +311,12 @@ class QueryFeeds:
             )
 
     def _advance(self, feed_ids: Iterable[FeedId], told: dict[FeedId, Announce]) -> list[FeedId]:
-        """Do the next step of each feed; return the feeds for which something was stored, or is to be since
-        they fail: they have another one.
+        """Do the next step of each feed; return the feeds that have another step now.
 
-        What partitions have to be told is put into ``told``. What takes long is done for all feeds at once,
-        and what it leads to is stored in one transaction. An end is stored at once: it may free the topics
-        that a later feed wants.
+        These are the feeds for which something was stored, and the feeds that fail. What partitions have to
+        be told is put into ``told``. Long steps are done for all feeds together, and their results are stored
+        in one transaction. The end of a feed is stored immediately, since it may free the topics that a later
+        feed wants.
         """
         going: list[FeedId] = []
         started: list[StateRecord] = []
@@ -371,8 +373,8 @@ class QueryFeeds:
     def _end(self, feed: FeedView, definition: FeedDefinition, step: Step) -> StateRecord | None:
         """Return the failed state of a feed that cannot run; ``None`` if it can.
 
-        Raises ``RetryError`` for a sink to wait for. A new feed that partitions are held for already fails
-        if its sink does not answer any more.
+        Raises ``RetryError`` if the feed has to wait for its sink. If partitions are already held for a new
+        feed, the feed fails when its sink does not answer any more.
         """
         try:
             fault = self._fault(definition)
@@ -383,7 +385,7 @@ class QueryFeeds:
         return failed(definition, fault, feed.stored_topics) if fault else None
 
     def _fault(self, definition: FeedDefinition) -> str:
-        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` for a sink to wait for.
+        """Return why the feed cannot run, or an empty text. Raises ``RetryError`` if it waits for its sink.
 
         A cluster that gives no answer is asked once for all of its feeds: batches wait meanwhile.
         """
@@ -417,7 +419,7 @@ class QueryFeeds:
         prepare: Callable[[tuple[FeedDefinition, Prepare]], ResultT],
         due: Mapping[FeedId, tuple[FeedDefinition, Prepare]],
     ) -> dict[FeedId, ResultT]:
-        """Return the results for all feeds at once; a feed whose sink does not answer is postponed."""
+        """Return the results of all calls, made side by side; postpone a feed whose sink does not answer."""
         done: dict[FeedId, ResultT] = {}
         for feed_id, call in self._together.call(prepare, due).items():
             try:
@@ -475,7 +477,8 @@ class QueryFeeds:
         These are steps H2 and H3 of docs/protocols/hand-over.md, and N2 and N3 of
         docs/protocols/accept-cluster.md.
 
-        All feeds are fenced before the jobs topic is read to its end, once for all. Returns the feeds.
+        All feeds are fenced first. Then the jobs topic is read to its end, once for all of them. Returns the
+        feeds.
         """
         if not definitions:
             return []
@@ -513,7 +516,7 @@ class QueryFeeds:
     def _waits_for_topics(self, feed: FeedView, definition: FeedDefinition) -> bool:
         """Return whether an ended feed may still write to the topics that this one wants.
 
-        The feed's state says so then.
+        If so, the state of this feed says it.
         """
         while (owner := self._preparation.former_owner(definition)) is not None:
             if not self._gives_way(owner, definition):

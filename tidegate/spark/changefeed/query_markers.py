@@ -139,7 +139,7 @@ class QueryMarkers:
             _shut_out_within(fencing, fences, servers, _SINK_S)
 
     def apply(self, report: PartitionProgress) -> None:
-        """Apply a partition's report to its feeds (step M1). The rows up to it are acknowledged."""
+        """Apply a partition's report to its feeds (step M1). All rows that it covers are acknowledged."""
         for active in report.feeds:
             markers = self._markers.get(active.feed_id)
             if markers is not None and markers.epoch == active.epoch:
@@ -149,9 +149,9 @@ class QueryMarkers:
         """Persist progress, and write the markers that are due (steps M2 and M3), several feeds at a time.
 
         Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
-        marker is refused fails. What keeps one feed from its markers keeps no other: it is raised when all
-        others are done. Raises ``DeliveryError`` when another query runs these feeds, ``RetryError`` for a
-        fault that may pass, and ``GivenUpError`` when this is closed meanwhile.
+        marker is refused fails. If a fault keeps one feed from its markers, the other feeds get theirs: the
+        fault is raised when all others are done. Raises ``DeliveryError`` when another query runs these
+        feeds, ``RetryError`` for a fault that may pass, and ``GivenUpError`` when this is closed meanwhile.
         """
         ends: list[DeliveryError] = []
         waits: list[RetryError] = []
@@ -199,7 +199,7 @@ class QueryMarkers:
             self._jobs.store(replace(state, state=FeedState.FAILED, error=str(error)))
 
     def give_up(self) -> None:
-        """Make what waits for the query's own cluster, and all that would, raise ``GivenUpError``.
+        """Make every call that waits for the query's own cluster, now or later, raise ``GivenUpError``.
 
         Any thread may call it.
         """
@@ -228,7 +228,8 @@ class QueryMarkers:
     def _begin(self, opened: Mapping[FeedId, FeedProducers]) -> None:
         """Begin the markers of the feeds once all producers are open.
 
-        A fenced predecessor's open transaction would hide from a reader what another one has persisted.
+        An open producer has fenced its predecessor. Before that, an open transaction of one predecessor would
+        hide from a reader what another one has persisted.
         """
         self._jobs.read_to_end()
         stops: list[Exception] = []
@@ -282,19 +283,19 @@ class QueryMarkers:
         return producer
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
-        """Ask for the cluster's id by the producer and by the client that asks for ends (step M2c)."""
+        """Require that the producer, and the client that asks for ends, are on the stored cluster (M2c)."""
         client, say = self._admin(definition, state.sink_cluster), self._held(definition, state.sink_cluster)
         require_marker_cluster(producer.cluster_id, client.only_cluster, state, say)
 
     def _ends(self, definition: FeedDefinition, state: StateRecord | None) -> Ends:
-        """Return what asks where partitions of the feed's topics end, on the stored cluster (M3a)."""
+        """Return the function that asks the stored cluster where the feed's topics end (M3a)."""
         if state is None or not state.sink_cluster:
             return self._admin(definition, None if state is None else state.sink_cluster).ends
         stored, say = state.sink_cluster, self._held(definition, state.sink_cluster)
         return lambda places: ends_on(stored, self._admin(definition, stored), places, say)
 
     def _held(self, definition: FeedDefinition, stored: str) -> Callable[[str], str]:
-        """Return what makes the sentence for another cluster that is found at the sink's address."""
+        """Return the function that makes the sentence for another cluster at the sink's address."""
         say = held_backfill if definition.engine is Engine.BACKFILL else held
         return partial(say, definition.id, self._sinks.servers(definition, stored), stored)
 

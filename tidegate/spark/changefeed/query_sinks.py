@@ -23,7 +23,7 @@ _ANY_OTHER: Final = "another"
 class QuerySinks:
     """The Kafka clusters of a query's sinks, by the servers that sink URIs name.
 
-    ``patience_s`` is how long each is waited for. Any thread may use it.
+    ``patience_s`` says for how many seconds a cluster is waited for. Any thread may use this object.
     """
 
     def __init__(self, connection: KafkaConnection, patience_s: float) -> None:
@@ -67,7 +67,7 @@ class QuerySinks:
         """Close the clients of clusters that no live feed writes to."""
         used = {self._connection.bootstrap_servers}
         for definition in live:
-            with suppress(StatementError):  # it is no sink, and the feed fails
+            with suppress(StatementError):  # the URI is no sink, and the feed fails
                 used |= {self.servers(definition, cluster) for cluster in (None, _ANY_OTHER)}
         with self._opening:
             self._admins = {servers: admin for servers, admin in self._admins.items() if servers in used}
@@ -90,7 +90,10 @@ class QuerySinks:
         return self._clusters.cluster_of(definition.sink)
 
     def learn(self, definition: FeedDefinition) -> str:
-        """Return the same id, asked for again if only an address tells it. Raises as ``cluster_of`` does."""
+        """Return what ``cluster_of`` returns, but ask the cluster again, unless it is the query's own.
+
+        Raises as ``cluster_of`` does.
+        """
         if self._clusters.is_home(definition.sink):
             return OWN
         cluster_id = self.admin(self.connection(definition)).cluster_id()

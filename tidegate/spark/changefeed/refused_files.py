@@ -1,4 +1,4 @@
-"""Keeps records on which an exception came up that nobody foresaw, in the query's checkpoint directory.
+"""Keeps records that caused an exception that nobody foresaw, in the query's checkpoint directory.
 
 The query's driver writes them (docs/security.md#records-that-are-kept-aside).
 """
@@ -33,7 +33,7 @@ class RemoteFiles:
     def of_checkpoint(cls, uri: str, access: StoreAccess | None = None) -> RemoteFiles:
         """Return the files of the query with this checkpoint directory; nothing is created.
 
-        Raises ``SettingsError`` for a URI of no use.
+        Raises ``SettingsError`` for a URI that cannot be used.
         """
         return cls.below(f"{uri.rstrip('/')}/{OURS}", access or StoreAccess.of_environment())
 

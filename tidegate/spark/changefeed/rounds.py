@@ -1,8 +1,9 @@
 """The messages of one round for its tasks, as values that are stored and that a restart reads again.
 
-A micro-batch is a sequence of rounds. Each round is one Spark job, in which every log partition that has
-something to do is one task. What a round tells partitions is stored before the round runs. A batch that runs
-again tells them the same at the same places, and so writes the same bytes (docs/protocols/spark-rounds.md).
+A micro-batch is a sequence of rounds. Each round is one Spark job. Its tasks run every log partition that has
+something to do, one task for one or several partitions. What a round tells partitions is stored before the
+round runs. A batch that runs again tells them the same at the same places, and so writes the same bytes
+(docs/protocols/spark-rounds.md).
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ class Round:
 
 
 def read_round(stored: bytes, where: str) -> Round:
-    """Return the round of its stored form, which stands at ``where``.
+    """Return the round whose stored form, in the file ``where``, is ``stored``.
 
-    Raises ``StateError`` for anything else.
+    Raises ``StateError`` if ``stored`` is anything else.
     """
 
     def read(body: dict[str, Any]) -> Round:

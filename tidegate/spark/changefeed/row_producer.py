@@ -28,15 +28,15 @@ from tidegate.processor.batch import OutputRecord
 _POLL_S: Final = 0.5
 _TELL_AGAIN_S: Final = 10.0
 _ASK_S: Final = 5.0
-#: The time that the reports of rows that are thrown away may take; they are there at once.
+#: The time that the reports of thrown-away rows may take; they come immediately.
 _LET_GO_S: Final = 5.0
-#: At the end of a round a cluster that acknowledges a few rows is waited for so many times ``stall_s``.
+#: At the end of a round a cluster that acknowledges only a few rows is waited for ``_TRICKLES * stall_s``.
 _TRICKLES: Final = 6
 _CONFIG: Final[Mapping[str, Any]] = {
     **ROW_DELIVERY,
     "delivery.report.only.error": True,  # a call for each delivered row would cost as much as the row
     "message.max.bytes": LIMIT_OF_SPARK.max_bytes,
-    "linger.ms": 100,  # nobody waits for a single row, and the end of a round flushes at once
+    "linger.ms": 100,  # nobody waits for a single row, and the end of a round flushes immediately
 }
 
 _log = logging.getLogger("tidegate.spark")
@@ -49,7 +49,7 @@ class SinkStalled(Exception):
 class FeedRefused(Exception):
     """A row of feed ``feed_id`` is refused for good, so the feed has to fail.
 
-    With a ``RowDoubted`` it may be delivered by another producer yet: ``is_doubted``.
+    With a ``RowDoubted`` another producer may still deliver the row: ``is_doubted`` is true.
     """
 
     def __init__(self, feed_id: FeedId, refusal: RowRefused) -> None:
@@ -67,7 +67,7 @@ class RowProducer:
     """A Python worker's row producer for one cluster.
 
     It must not be used again once it has raised ``FeedRefused`` or ``BrokerUnavailable``. ``stall_s`` is how
-    many seconds it waits without any acknowledgement; without it, it waits without limit. ``watched`` says
+    many seconds it waits without any acknowledgement; with ``None`` it waits without limit. ``watched`` says
     that the address may come to mean another cluster (docs/protocols/sink-addresses.md). Raises
     ``SettingsError`` for settings that the client refuses, such as a certificate that it cannot read.
     """
@@ -87,12 +87,12 @@ class RowProducer:
             ) from None
         self._stall_s = stall_s
         self._refused: FeedRefused | None = None
-        self._undelivered = ""  # why a row was not delivered, for a reason that is not the row's
+        self._undelivered = ""  # why a row was not delivered, if the row is not at fault
         self._trouble = ""
         self._tell_at = time.monotonic() + _TELL_AGAIN_S
 
     def cluster_id(self, topic: str) -> str:
-        """Return the id of the cluster at the address, asked for by ``topic``.
+        """Return the id of the cluster at the address. The question names ``topic``.
 
         Call it before anything is sent. From then on another cluster at the address is noticed. Raises
         ``SinkStalled`` when the cluster does not answer, or has changed.
@@ -185,7 +185,8 @@ class RowProducer:
     def _require_same(self) -> None:
         """Raise ``SinkStalled`` unless the address still means the same cluster.
 
-        Acknowledgements and refusals do not say which cluster they come from, so this is asked after them.
+        Acknowledgements and refusals do not say which cluster they come from, so the cluster is asked for
+        after them.
         """
         if not self._watch.is_the_same(self._producer, self._topic, _ASK_S):
             raise SinkStalled
@@ -202,7 +203,9 @@ class RowProducer:
             return self._come_to_the_end(str(failure))
 
     def _come_to_the_end(self, cause: str) -> NoReturn:
-        """Raise why the producer has ended: a row that is at fault, or ``BrokerUnavailable`` (step R5).
+        """Raise why the producer has ended: ``FeedRefused`` for a row at fault, or ``BrokerUnavailable``.
+
+        This is step R5.
 
         Purging gives a delivery report for each row, which may tell of a row at fault.
         """
@@ -227,7 +230,7 @@ class RowProducer:
             self._undelivered = f"a row for {where} was not delivered: {error.str()}"
 
     def _refuse(self, feed_id: FeedId, refusal: RowRefused) -> None:
-        """Note the first refusal; one for good takes the place of a doubt."""
+        """Note the first refusal. A refusal for good takes the place of a doubt."""
         if self._refused is None or (self._refused.is_doubted and not isinstance(refusal, RowDoubted)):
             self._refused = FeedRefused(feed_id, refusal)
 

@@ -32,7 +32,7 @@ from tidegate.spark.changefeed.row_producer import RowProducer, SinkStalled
 _Kind: TypeAlias = tuple[frozenset[tuple[str, Any]], float | None, bool]
 #: Row producers without unacknowledged rows. A Python worker runs one task at a time.
 _idle: dict[_Kind, RowProducer] = {}
-#: No task knows which feeds are live, so the producers stay that tasks have used last.
+#: No task knows which feeds are live. So only the producers that were used last are kept.
 _MOST_IDLE: Final = 16
 #: The time when each cluster last took no rows. The next tasks of this process do not wait for it until its
 #: feeds are tried again.
@@ -49,7 +49,7 @@ def name_on_cluster(feed_id: FeedId, accepted_epoch: FeedEpoch | None) -> str:
 
 
 class RowSinks:
-    """The clusters of a task's rows, by their brokers. Any but ``home`` is waited for ``stall_s`` seconds.
+    """The clusters of a task's rows, by their brokers. All but ``home`` are waited for ``stall_s`` seconds.
 
     ``clusters`` are the stored ids of the feeds' clusters, ``OWN`` for ``home``, by ``name_on_cluster``. A
     feed without an entry gets no rows, since an address alone does not say which cluster its topics are on.
@@ -83,8 +83,8 @@ class RowSinks:
         ``name`` is the name that ranges use for the feed, by default its id. Returns the feeds that have to
         be detached: their cluster takes no rows, no client can be opened with its login, their sink's address
         means another cluster than the stored one, or no cluster is stored. Raises ``FeedRefused`` as
-        ``RowProducer.send`` does. For a cluster that is waited for without limit, raises ``RetryError``, and
-        ``SettingsError`` where that is the query's own.
+        ``RowProducer.send`` does. For a cluster that is waited for without limit, raises ``RetryError``,
+        and also ``SettingsError`` if that cluster is the query's own.
         """
         stored = self._clusters.get(name or feed_id)
         if stored is None:
@@ -118,7 +118,7 @@ class RowSinks:
         return ()
 
     def acknowledge(self) -> Iterator[FeedId]:
-        """Wait until all rows are acknowledged; yield the feeds for which that is given up, to be detached.
+        """Wait until all rows are acknowledged; yield the feeds to detach, whose rows are given up.
 
         Raises as ``send`` does, and then the producers are not used again.
         """
@@ -131,9 +131,9 @@ class RowSinks:
                 yield from self._ended(servers, ended)
         for servers, producer in self._producers.items():
             _stalled_at.pop(servers, None)
-            _idle[self._kinds[servers]] = producer  # behind those of former tasks
+            _idle[self._kinds[servers]] = producer  # after those of former tasks
         while len(_idle) > _MOST_IDLE:
-            del _idle[next(iter(_idle))]  # it has no rows, so it ends at once
+            del _idle[next(iter(_idle))]  # it has no rows, so it ends without a wait
         self._producers.clear()
         self._found.clear()
         self._fed.clear()
@@ -141,7 +141,7 @@ class RowSinks:
     def close(self) -> None:
         """Throw away the unacknowledged rows of a task that has failed.
 
-        The next attempt writes them again. A producer that stays open would go on with these old rows behind
+        The next attempt writes them again. A producer that stays open would write these old rows after
         newer rows of that attempt.
         """
         for producer in self._producers.values():
@@ -157,7 +157,7 @@ class RowSinks:
     def _producer(self, servers: str, connection: KafkaConnection) -> RowProducer:
         """Return the producer for a cluster.
 
-        Raises ``SinkStalled`` if the cluster stalled in this task, or just now in another.
+        Raises ``SinkStalled`` if the cluster has stalled in this task, or a short time ago in another.
         """
         patience = self._patience(servers)
         producer = self._producers.get(servers)

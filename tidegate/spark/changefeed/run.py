@@ -39,9 +39,10 @@ def create_feed(
     namespace: OutputNamespace = EVERYWHERE,
     destinations: Destinations = NOWHERE_ELSE,
 ) -> FeedId:
-    """Define a feed, which the engine takes up; or find the one that this statement has defined before.
+    """Define a feed, which the engine takes up. Return its id.
 
-    So a command may be run again as it is. Raises ``StatementError``, also for a changed definition, and what
+    If this statement has defined a feed before, return the id of that feed. So a command may be run again as
+    it is. Raises ``StatementError``, also for a changed definition, and what
     ``require`` raises. ``namespace`` says which topics the operator lets feeds write to, ``destinations``
     which URLs are one schema registry.
     """
@@ -83,7 +84,7 @@ def _elsewhere(feed_id: FeedId, feed: FeedView, engine: Engine) -> str:
 def _asks_for_the_same(one: FeedDefinition | None, statement: str) -> bool:
     """Return whether the statement defines the same feed, whatever its engine and epoch.
 
-    A time in the statement that is relative to now is taken relative to when the feed was created.
+    A time in the statement that is relative to now counts as relative to when the feed was created.
     """
     if one is None:
         return False

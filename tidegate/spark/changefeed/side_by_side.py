@@ -1,4 +1,4 @@
-"""Does one thing for many feeds at once, by few threads."""
+"""Does one thing for many feeds at the same time, by few threads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
-#: How many feeds are dealt with at once. Each of them waits for brokers most of the time. On two busy cores
-#: beside the broker the markers of 40 feeds took 0.77 s with 8; with 4 they took 1.03 s, with 16 1.52 s, and
-#: one after the other 2.58 s (medians of one run, in turns, 27 November 2026).
+#: How many feeds are dealt with at the same time. Each of them waits for brokers most of the time. On two
+#: busy cores beside the broker the markers of 40 feeds took 0.77 s with 8; with 4 they took 1.03 s, with 16
+#: 1.52 s, and one after the other 2.58 s (medians of one run, in turns, 27 November 2026).
 AT_ONCE: Final = 8
 
 KeyT = TypeVar("KeyT")
@@ -30,16 +30,16 @@ class SideBySide:
     ) -> dict[KeyT, Future[ResultT]]:
         """Return how each call has ended, in the order of the ``arguments``.
 
-        An exception of one ends no other.
+        An exception in one call does not end the others.
         """
         calls = {key: self._threads.submit(function, argument) for key, argument in arguments.items()}
         wait(calls.values())
         return calls
 
     def close(self) -> None:
-        """Take no further call. Those under way, and those that wait for them, are not waited for here.
+        """Take no further call. Do not wait for the calls that run, or that wait for a thread.
 
-        They are not cancelled: a caller in another thread would wait for a cancelled one for ever.
+        These calls are not cancelled: a caller in another thread would wait for a cancelled call for ever.
         """
         self._threads.shutdown(wait=False)
 

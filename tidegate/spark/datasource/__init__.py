@@ -1,1 +1,1 @@
-"""``spark.readStream.format("tidegate")``: rows of feeds as DataFrames, one closed cut a batch."""
+"""``spark.readStream.format("tidegate")``: rows of feeds as DataFrames, one closed cut for each batch."""

@@ -1,7 +1,7 @@
-"""Bounds a batch: finds the farthest cut that is reached with at most so many records.
+"""Bounds a batch: finds the farthest cut for which at most a given number of records is read.
 
-Every timestamp at or below a closed cut is closed, too. So a batch may end at any of them, and one that would
-be too large ends earlier.
+Every timestamp at or below a closed cut is closed, too. So a batch may end at any of them, and a batch
+that would be too large ends earlier.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Final
 
 from tidegate.hlc import NANOS_PER_MS, Timestamp
 
-#: Kafka's record times are milliseconds: it can tell no closer where a timestamp stands.
+#: Kafka's record times are milliseconds: they cannot tell more exactly where a timestamp stands.
 RECORD_TIME_NS: Final = NANOS_PER_MS
 
 
 def farthest_cut(
     begin: Timestamp, closed: Timestamp, most: int, step_ns: int, records_up_to: Callable[[Timestamp], int]
 ) -> Timestamp:
-    """Return the highest cut above ``begin`` and up to ``closed`` that ``most`` records reach.
+    """Return the highest cut above ``begin`` and up to ``closed`` for which ``most`` records are enough.
 
     A cut below ``closed`` is a multiple of ``step_ns``. ``records_up_to`` counts the records that are read
-    for a cut; it does not fall when the cut rises. If the first step has more than ``most``, the cut is its
-    end nevertheless: a batch must not stand still.
+    for a cut; it does not fall when the cut rises. If the first step alone has more than ``most``, the
+    cut is the end of that step nevertheless: a stream must not stand still.
 
     Example: 10 records at each of 1 ms, 2 ms and 3 ms. With 25 records the cut is at 2 ms, with 5 at 1 ms.
     """

@@ -16,7 +16,7 @@ from tidegate.subscribe.gate.feed_record import FeedPartition
 
 #: The version of the stored form. A reader refuses those that it does not know.
 _FORMAT: Final = 1
-#: How to go on where a checkpoint cannot.
+#: What to do when a query cannot go on from its checkpoint.
 ANEW: Final = "Begin with a new checkpoint"
 
 
@@ -28,7 +28,7 @@ class ClosedCut:
         closed: every row at or below it was read.
         positions: for each partition an offset at or below that of the first row above ``closed``.
         topic_ids: the ids of the topics; offsets of a topic with another id say nothing.
-        feed_id: the feed, whose topics another one may get later; empty in cuts of earlier versions.
+        feed_id: the id of the feed; empty in cuts of earlier versions. Another feed may get its topics later.
     """
 
     closed: Timestamp
@@ -71,7 +71,7 @@ class ClosedCut:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ClosedCut:
-        """Read the stored form. Raises ``InputError`` for a newer one, and for what is none."""
+        """Read the stored form. Raises ``InputError`` for a newer form, and for anything else."""
         if stored.get("format") != _FORMAT:
             raise InputError(
                 f"The checkpoint has an offset of format {str(stored.get('format'))[:20]}, and this version "

@@ -45,8 +45,8 @@ class CutFinder:
     def newest(self, buckets: Buckets | None = None) -> Timestamp:
         """Return the newest closed cut; with ``buckets``, the end of the last closed bucket.
 
-        Returns zero if any partition has no marker of the feed yet. If the feed has ended, a later one may
-        have closed the cut: ``_own`` bounds it.
+        Returns zero if any partition has no marker of the feed yet. If the feed has ended, markers of a later
+        feed may have closed the cut: ``_own`` bounds it.
         """
         found = last_markers(self._cluster, self._feed.topic_ids, self._decoder)
         self._cluster.require_same()
@@ -56,10 +56,10 @@ class CutFinder:
         return _bucketed(closed, buckets)
 
     def _own(self, closed: Timestamp, buckets: Buckets | None = None) -> Timestamp:
-        """Return a cut that markers close, or a lower one up to which this feed has written.
+        """Return the cut ``closed``, or a lower cut up to which this feed has written.
 
-        It asks for the feed's state, after the markers were read. So if the feed has not ended, they are its
-        own.
+        This asks for the feed's state, after the markers that close ``closed`` were read. So if the feed has
+        not ended, the markers are its own.
         """
         end = self._feed.term_now().end
         return closed if end is None or closed <= end else _bucketed(end, buckets)
@@ -67,8 +67,9 @@ class CutFinder:
     def first(self, start: Timestamp | None, buckets: Buckets | None = None) -> ClosedCut:
         """Return the cut at which a new stream begins: it reads the rows above it.
 
-        ``start`` is zero for the beginning of the topics, ``None`` for the newest cut, or for the start of a
-        feed that has none yet. Raises ``InputError`` for a start that the topics do not reach back to.
+        ``start`` is zero for the beginning of the topics, ``None`` for the newest cut, or for the feed's
+        start if the feed has no cut yet. Raises ``InputError`` for a start that the topics do not reach back
+        to.
         """
         if start == ZERO:
             require_beginning(self._feed.topics, "Start from latest, or from a timestamp above that")
@@ -96,13 +97,13 @@ class CutFinder:
     ) -> ClosedCut:
         """Return the newest cut above ``cut``, or ``cut`` itself where there is none.
 
-        No cut is below the feed's start: it would part the rows of the initial scan, whose time that is, from
-        their records, which may have any time below it (``_positions``).
+        No cut is below the feed's start. The rows of the initial scan are of that time, but their records may
+        have any time below it (``_positions``). A lower cut would part these rows from their records.
 
-        With ``most`` it is a lower one, if more records stand before the newest (``batch_bound.py``). It is
-        at most ``target``. Raises ``HistoryLost`` where records after ``cut`` are deleted or those before it
-        were cut off, and where the feed has ended and a later one goes on; ``InputError`` for a cut of
-        another feed.
+        With ``most`` the result is a lower cut, if more records than that stand before the newest
+        (``batch_bound.py``). It is at most ``target``. Raises ``HistoryLost`` if records after ``cut`` are
+        deleted, if records before it were cut off, and if the feed has ended and a later feed goes on. Raises
+        ``InputError`` for a cut of another feed.
         """
         cut.require_of(self._feed.feed_id, self._admin.ids(list(self._feed.topic_ids)))
         bounds = settled_bounds(self._bounds, cut.positions, self._wait)
@@ -125,15 +126,15 @@ class CutFinder:
     def _bounded(self, cut: ClosedCut, closed: Timestamp, most: int, buckets: Buckets | None) -> Timestamp:
         """Return a cut up to ``closed`` that few enough records reach.
 
-        Where the broker stamps records their times say nothing, and no batch is bounded. A scan tells all of
-        its rows at the feed's start, so none of them is parted from the others.
+        Where the broker stamps records, their times say nothing, and no batch is bounded. All rows of a scan
+        are of the feed's start, so one batch has all of them.
         """
         if self._asked.stamped_by_broker(list(self._feed.topic_ids)):
             return closed
         places = {place: TopicPartition(*place) for place in cut.positions}
 
         def records_up_to(end: Timestamp) -> int:
-            found = self._asked.offsets_at(places.values(), end.wall_ms + 1)  # behind the rows at ``end``
+            found = self._asked.offsets_at(places.values(), end.wall_ms + 1)  # after the rows at ``end``
             return sum(max(found[at] - cut.positions[place], 0) for place, at in places.items())
 
         begin = max(cut.closed, self._feed.topics.start)
@@ -178,11 +179,11 @@ class CutFinder:
     def _positions(
         self, closed: Timestamp, bounds: Mapping[FeedPartition, Bounds], known: ClosedCut | None = None
     ) -> dict[FeedPartition, int]:
-        """Return for each partition the first record whose time is at or above ``closed``.
+        """Return for each partition the offset of the first record whose time is at or above ``closed``.
 
-        A record's time is its version's commit. That is its row's, but for rows of the initial scan, which
-        are of the feed's start: ``closed`` is at or above it. Where the broker stamps records, it is neither,
-        and reading begins where it began before.
+        A record's time is the commit time of its version. The row has the same time, except a row of the
+        initial scan, which is of the feed's start: ``closed`` is at or above that. Where the broker stamps
+        records, their time is neither of the two, and reading begins where it began before.
         """
         stamped = self._asked.stamped_by_broker(list(self._feed.topic_ids))
         places = [TopicPartition(*place) for place in bounds if place.topic not in stamped]

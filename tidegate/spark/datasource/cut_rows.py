@@ -20,8 +20,8 @@ class CutRows:
     """Takes the records of a partition in the order of their offsets, until it is ``complete``.
 
     It is complete with the first marker at or above ``closed``: no new row at or below that follows.
-    ``above`` is the cut before. Rows of a feed before that of ``term`` are passed over, and so are markers
-    that it may have written.
+    ``above`` is the cut before. Rows of an earlier feed than that of ``term`` are passed over, and so are
+    markers that the earlier feed may have written.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class CutRows:
         """Yield new rows, in the order of their offsets.
 
         Raises ``UnreadableRow``, and ``PromiseBroken``: ``LateRow`` for a row that comes for the first time
-        behind a marker that promised it.
+        after a marker that promised it.
         """
         for rows, marker in records.by_markers():
             if self.complete:

@@ -1,7 +1,8 @@
 """The rows of a DataFrame as columns of values, decoded from the records of one table.
 
-Wrapped values of JSON are decoded by `WrappedValues`, thousands of them in one go. Every other format, and
-whatever that refuses, is decoded record by record. Both ways give the same rows and the same errors.
+Wrapped values of JSON are decoded by `WrappedValues`, thousands of them in one call. Rows of every other
+format, and rows that it refuses, are decoded record by record. Both ways give the same rows and the same
+errors.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _KEYS: Final = msgspec.json.Decoder(list[Any], float_hook=Decimal)
 
 
 class FrameRows(NamedTuple):
-    """Some rows of one table; each sequence has one element a row.
+    """Some rows of one table; each sequence has one element for each row.
 
     Attributes:
         walls: the wall parts of their timestamps.
         logicals: the logical parts.
         deleted: whether the row is a deletion.
         after: a sequence for each column of the table. A deletion has values in the columns of its key alone.
-        before: the same of the rows before; empty if records do not show them.
+        before: the same for the rows before; empty if records do not show them.
         is_new: whether there was no row before; empty if records do not show it.
     """
 
@@ -124,8 +125,8 @@ class FrameRowReader:
         return self._rows(chunk, keys, after, before)
 
     def _read_wrapped(self, chunk: RowChunk, wrapped: WrappedValues) -> FrameRows:
-        """Decode rows in one go. Raises one of ``REFUSALS``, and as ``read`` does."""
-        values: Any = chunk.values  # one without a value is refused, as all damage is
+        """Decode all rows in one call. Raises one of ``REFUSALS``, and as ``read`` does."""
+        values: Any = chunk.values  # a record without a value is refused, as all damage is
         decoded, members = wrapped.decoded(values)
         keys: list[Sequence[Any]] = list(map(_KEYS.decode, chunk.keys))
         if any(len(key) != len(self._key) for key in keys):
@@ -154,7 +155,7 @@ class FrameRowReader:
         return FrameRows(chunk.walls, chunk.logicals, deleted, columns, self._columns(keys, before), is_new)
 
     def _columns(self, keys: Sequence[Sequence[Any]], rows: list[_Values]) -> list[Sequence[Any]]:
-        """Return the values of each column. Where there is no row, or none of its key, they are the key's."""
+        """Return the values of each column. A missing value is the key's, or ``None``."""
         columns: list[Any] = list(zip(*[self._nothing if row is None else row for row in rows], strict=True))
         for position, column in enumerate(columns):
             if UNSET not in column:
@@ -192,7 +193,7 @@ class FrameRowReader:
         is_old = Timestamp(int(chunk.walls[at]), int(chunk.logicals[at])) < self._table.known_from
         new = frozenset[str]() if is_old or row is None else row.keys() - self._known
         if not is_old and row is None and previous is not None:
-            new = previous.keys() - self._known  # those of the row that was deleted, which nothing else tells
+            new = previous.keys() - self._known  # only the deleted row tells its columns
         if new:
             raise InputError(
                 f"{self._table.name} has a new column: {', '.join(sorted(new))}. Start the query again, with "

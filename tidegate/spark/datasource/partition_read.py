@@ -24,7 +24,7 @@ from tidegate.spark.warehouse.load_source import KafkaReading
 from tidegate.subscribe.gate.feed_record import FeedPartition, RecordColumns
 from tidegate.subscribe.gate.row_chunk import RowChunk, int_column, joined_chunks
 
-#: A record batch ends behind so many rows, or so many bytes of them: enough that its own cost is spread.
+#: A record batch ends after so many rows, or so many bytes of rows. With these its own cost is small.
 _BATCH_ROWS: Final = 10_000
 _BATCH_BYTES: Final = 32 << 20
 _POLL_S: Final = 0.5
@@ -71,7 +71,7 @@ def read_partition(task: PartitionRead) -> Iterator[pa.RecordBatch]:
 
 
 def _all(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
-    """Yield all new rows. Chunks are joined, for markers often leave few rows in each."""
+    """Yield all new rows. Chunks are joined, since markers often leave few rows in each."""
     waiting, rows, memory_bytes = list[RowChunk](), 0, 0
     for records in _records(cut, task):
         for chunk in cut.new_rows(records):
@@ -102,7 +102,7 @@ def _newest(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
 
 
 def _records(cut: CutRows, task: PartitionRead) -> Iterator[RecordColumns]:
-    """Yield the records of the partition until its rows are complete, and the topic is still the same."""
+    """Yield the partition's records until its rows are complete; check that the topic is the same then."""
     ids = {task.table.topic: task.table.topic_id}
     reader = FeedReader(task.reading.connection, {task.place: task.position}, ids)
     try:

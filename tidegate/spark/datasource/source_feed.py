@@ -28,7 +28,7 @@ from tidegate.spark.warehouse.columns import Columns, columns_of
 from tidegate.spark.warehouse.load_source import KafkaReading, loading_fault, versions_of_rows
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
-#: How to have a column as text whose values have no other form; ``column`` is its name.
+#: How to get a column as text, if its values have no other form; ``column`` is its name.
 AS_TEXT: Final = "read the column as text, by the option as_text='{column}'"
 _READ_ANEW: Final = "Create a new feed WITH initial_scan on topics of its own, and read that"
 
@@ -37,8 +37,9 @@ _READ_ANEW: Final = "Create a new feed WITH initial_scan on topics of its own, a
 class FrameTable:
     """A table: its full name, its topic with id and partition count, and its columns.
 
-    ``as_text`` has the names of the option that mean columns of this table. ``known_from`` is when the first
-    version of the table began that the feed's rows may have, and whose descriptor the log still has.
+    ``as_text`` has the names in the option ``as_text`` that mean columns of this table. ``known_from`` is
+    when the first known version of the table began: the feed's rows may have it, and the log still has its
+    descriptor.
     """
 
     name: str
@@ -56,7 +57,7 @@ class SourceFeed:
 
     ``reading`` reads its topics. It travels to executors, with the secrets in it. ``term`` says which of the
     topics' records are the feed's. ``workers`` reaches the cluster of the application ``app_id``;
-    without it the feed is not asked for again.
+    without it the feed's state is not asked for again.
     """
 
     feed_id: FeedId
@@ -203,6 +204,6 @@ def _tables(
 
 
 def _column_of(name: str, target: FeedTarget) -> str:
-    """Return the column of a table that a name of ``as_text`` means; the whole name for another table's."""
+    """Return the column of a table that a name of ``as_text`` means, else the whole name."""
     table, dot, column = name.rpartition(".")
     return column if dot and table in _names_of(target) else name

@@ -14,7 +14,7 @@ from tidegate.spark.warehouse.buckets import Buckets
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 _MARKER: Final = "marker"
-#: A task keeps key and timestamp of each row: about 200 bytes of each record.
+#: A task keeps key and timestamp of each row: about 200 bytes for each record.
 BATCH_RECORDS: Final = 1_000_000
 #: The options, with what their values are.
 _OPTIONS: Final = {
@@ -61,7 +61,7 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read Spark's options, whose names come in any case. Raises ``SettingsError``."""
+        """Read Spark's options, whose names may be in lower or upper case. Raises ``SettingsError``."""
         given = {name.lower(): value.strip() for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS.keys()):
             raise SettingsError(

@@ -1,6 +1,6 @@
 """Spark's entry: ``register(session)``, and then ``session.readStream.format("tidegate")``.
 
-One micro-batch is one closed cut: all changes above the last one, each once, over all tables and partitions.
+One micro-batch is one closed cut: all changes above the last cut, each once, over all tables and partitions.
 The steps of a batch, and what happens when the query ends between two of them, are in
 docs/spark-dataframe.md.
 """
@@ -116,8 +116,8 @@ class CutStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return a task for each partition; none where nothing is to be read.
 
-        Spark may plan a batch of an earlier run, in which the query had other options, or topics of these
-        names were others. Raises as ``ClosedCut.require_of`` does.
+        Spark may plan a batch of an earlier run, in which the query had other options, or in which other
+        topics had these names. So this raises as ``ClosedCut.require_of`` does.
         """
         begin, cut = ClosedCut.from_dict(start), ClosedCut.from_dict(end)
         for each in (begin, cut):

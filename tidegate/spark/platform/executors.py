@@ -1,4 +1,4 @@
-"""Gives tidegate to Spark's executors, and looks whether they can run it, before the first batch."""
+"""Gives tidegate to Spark's executors, and checks that they can run it, before the first batch."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from tidegate.spark.platform.package_archive import RunningCode, running_code, w
 from tidegate.spark.platform.store_access import StoreAccess
 
 _PY_FILES: Final = "spark.submit.pyFiles"
-#: How Python and Java name an exception, at the begin of a line of a trace.
+#: How Python and Java name an exception, at the beginning of a line of a trace.
 _NAMED: Final = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception): .+)$", re.MULTILINE)
 PAGE: Final = "docs/spark-cluster.md says what executors need."
 STORES: Final = "docs/spark-cluster.md#checkpoint-directories says what it needs."
 
-#: Who answers, what it lacks (nothing: empty), and the code that it runs. Tasks of any version answer so.
+#: Who answers, what it lacks (nothing: empty), and the code that it runs. Tasks of every version answer in
+#: this form.
 _Answer: TypeAlias = tuple[str, str, tuple[str, str, str]]
 
 
 class Needs(NamedTuple):
-    """The needs of a job: its tasks need a module of tidegate, Spark and its tasks a file (empty: none).
+    """The needs of a job: its tasks need a module of tidegate; they and Spark need a file (empty: none).
 
     The driver has written the file, and tasks have to read it and to write beside it. ``access`` says how its
     file system lets us in.
@@ -46,13 +47,13 @@ def on_this_machine(master: str | None) -> bool:
 
 
 def prepare_executors(session: SparkSession, py_files: Sequence[Path], needs: Needs) -> None:
-    """Have executors import tidegate, and look that they can and that they find what the driver wrote.
+    """Give tidegate to executors; check that they can import it, and find what the driver wrote.
 
     Spark's driver has to find the file as well, by Hadoop's library. On one machine (``local``) there is
     nothing more to do. Elsewhere executors get ``py_files``; without any, and without those of
     ``spark-submit``, they get the package that runs here. Raises ``SettingsError``, in one sentence, for
     executors that lack a package, run other code, or cannot read or write where the file is. As many tasks
-    look as the cluster has cores: an executor that starts later is not asked.
+    check this as the cluster has cores: an executor that starts later is not checked.
     """
     context = session.sparkContext
     if needs.file_uri:
@@ -120,7 +121,10 @@ def _require_found_by_hadoop(context: SparkContext, file_uri: str) -> None:
 def _look_for(
     module: str, file_uri: str, access: StoreAccess
 ) -> Callable[[Iterable[int]], Iterable[_Answer]]:
-    """Return what a task runs. It names nothing of this module, which executors may be unable to import."""
+    """Return the function that a task runs.
+
+    It names nothing of this module, which executors may be unable to import.
+    """
 
     def look(_: Iterable[int]) -> Iterator[_Answer]:
         import importlib
@@ -147,7 +151,7 @@ def _look_for(
             from tidegate.spark.platform.package_archive import running_code
 
             version, digest, place = running_code()
-        except ImportError:  # a version from before the question
+        except ImportError:  # a version that has no such function yet
             version, digest, place = "", "", str(importlib.import_module("tidegate").__file__)
         yield where, "", (version, digest, place)
 
@@ -155,7 +159,7 @@ def _look_for(
 
 
 def words_of(error: Exception) -> str:
-    """Return the sentence of a trace that says why: that of the last exception that it names."""
+    """Return the sentence of a trace that says why it came: that of the last exception in it."""
     named = _NAMED.findall(str(error))
     words = str(named[-1] if named else error).strip().partition("\n")[0]
     return words if words.endswith(".") else f"{words}."

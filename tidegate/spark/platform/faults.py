@@ -1,6 +1,6 @@
 """A task's faults in the form in which its answer tells the driver.
 
-After an exception Spark would run the task again at once, and end the query in its own words.
+After an exception Spark would run the task again without a pause, and end the query in its own words.
 """
 
 from __future__ import annotations

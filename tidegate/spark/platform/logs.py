@@ -1,6 +1,6 @@
 """Log lines of the driver: structlog writes tidegate's, the standard library those of clients, in one format.
 
-Spark's own lines come from Java, by log4j. They have the format of people unless `configure_java_logs` gives
+Spark's own lines come from Java, by log4j. They are text for people, unless `configure_java_logs` gives
 them the JSON of the other lines.
 """
 
@@ -75,7 +75,8 @@ def configure_logs(level: str, *, as_json: bool) -> None:
 def configure_java_logs(session: SparkSession) -> None:
     """Have the driver's Java write its lines as JSON to standard error, from now on.
 
-    What it said before is text. Python workers and executors of a cluster write their own logs, as before.
+    Lines that it wrote before are text. Python workers and executors of a cluster write their own logs, as
+    before.
     """
     java = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # noqa: SLF001
     context = java.LogManager.getContext(False)

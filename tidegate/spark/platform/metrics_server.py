@@ -1,6 +1,6 @@
 """Serves ``/metrics`` and ``/health`` of a Spark query, with bounds on connections and headers.
 
-``/metrics`` is there for those who may ask only.
+Only clients that may ask get ``/metrics``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Server6(_Server):
 
 
 class _Handler(WSGIRequestHandler):
-    """Reads a request within the bounds of a worker's server. The standard library's own are higher."""
+    """Reads a request within the bounds of a worker's server. The standard library's bounds are higher."""
 
     raw_requestline: bytes
 
@@ -102,7 +102,7 @@ class _Handler(WSGIRequestHandler):
         return super().parse_request()
 
     def _read_headers(self) -> bytes | None:
-        """Return the headers up to the empty line behind them, ``None`` if they are too many or too long.
+        """Return the headers up to the empty line after them, ``None`` if they are too many or too long.
 
         A header that goes on in a further line is refused too, since no client writes one any more.
         """

@@ -1,4 +1,4 @@
-"""Objects of a store (S3, GCS, Azure) as files of pyarrow. Code that uses them treats both alike.
+"""Objects of a store (S3, GCS, Azure) as files of pyarrow. Code uses them in the same way as files.
 
 An object appears as a whole, with its last byte, or not at all. So nothing is written under another name and
 moved: a move of an object is a copy and a removal. There are no directories.
@@ -23,7 +23,8 @@ from tidegate.spark.platform.store_access import StoreAccess
 from tidegate.spark.platform.whole_files import WholeObjects
 
 _LISTED: Final = 1_000
-#: A store that is silent for so long does not answer. A request carries 5 MiB at most, or one whole object.
+#: A store that is silent for so long counts as one that does not answer. A request carries 5 MiB at most, or
+#: one whole object.
 _SILENT: Final = timedelta(seconds=20)
 _CONNECT: Final = timedelta(seconds=5)
 _DURATION: Final = re.compile(r"(\d+)(ms|s|m)?")
@@ -36,7 +37,7 @@ def _first_line(error: BaseError) -> str:
 
 
 def object_files(scheme: str, place: str, access: StoreAccess) -> ObjectFiles:
-    """Return the files of a bucket or container, which is not looked into."""
+    """Return the files of a bucket or container, without looking into it."""
     match scheme:
         case "s3a":
             return ObjectFiles(scheme, place, _s3_store(place, access))
@@ -81,15 +82,15 @@ class ObjectFiles(WholeObjects):
         return self._kind
 
     def get_file_info(self, paths: Iterable[str]) -> list[fs.FileInfo]:
-        """Tell which of these objects there are, with their sizes."""
+        """Return which of these objects exist, with their sizes."""
         return [self._info(path) for path in paths]
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-        """List the objects right below a path, or all below it. Without any the list is empty."""
+        """Return the objects right below a path, or all below it; an empty list if there are none."""
         return [fs.FileInfo(path, fs.FileType.File, size=size) for path, size in self._below(selector)]
 
     def open_input_stream(self, path: str) -> pa.BufferReader:
-        """Read the whole object."""
+        """Return a reader of the whole object, which is in memory then."""
         with self._naming(path):
             return pa.BufferReader(pa.py_buffer(bytes(obstore.get(self._store, self._key(path)).bytes())))
 
@@ -99,7 +100,7 @@ class ObjectFiles(WholeObjects):
         """Do nothing: an object needs no directory."""
 
     def delete_file(self, path: str) -> None:
-        """Remove the object. One that is missing is no error: stores do not tell."""
+        """Remove the object. A missing object is no error, since stores do not tell of it."""
         with self._naming(path):
             obstore.delete(self._store, self._key(path))
 

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 _PACKAGE: Final = "tidegate"
-#: Code and the files that code reads. Spark takes the archive for a package by its ending.
+#: The endings of code and of the files that code reads. The archive's own ending tells Spark that it is a
+#: package.
 _KINDS: Final = (".py", ".wasm", ".sha256")
-#: The part of an installed wheel that executors have no use for: see `tidegate.cli.service_tree`.
+#: The part of an installed wheel that executors do not need: see `tidegate.cli.service_tree`.
 _SERVICE: Final = f"{_PACKAGE}/service"
 _DIGEST_CHARACTERS: Final = 16
 ENDING: Final = ".zip"
@@ -45,7 +46,7 @@ def write_archive(path: Path) -> int:
 
 
 def running_code() -> RunningCode:
-    """Return what runs here. The digest is that of the archive's files.
+    """Return the code that runs here. Its digest is that of the files of the archive.
 
     So the same code has the same digest, whether it comes from a checkout, a wheel or an archive. An archive
     has no version. Raises ``OSError``.

@@ -14,11 +14,11 @@ _GC_THRESHOLDS: Final = (50_000, 20, 100)
 
 @cache
 def settle_process() -> None:
-    """Spare a Python worker needless work; does something only at its first call.
+    """Spare a Python worker needless work. Only the first call does something.
 
-    The garbage collector need not look at what was imported, since that stays. Spark has Python forget,
-    before every task, what it knows of its path. For PySpark's archive and Spark's jars Python then reads
-    their tables of contents again, once for each package in them: a quarter of a second of processor time. So
+    The garbage collector need not look at what was imported, since that stays. Before every task Spark makes
+    Python forget what it knows of its path. For PySpark's archive and Spark's jars Python then reads their
+    tables of contents again, once for each package in them: a quarter of a second of processor time. So
     archives are not forgotten here.
     """
     gc.freeze()

@@ -40,8 +40,8 @@ class Placement:
     """The place where Spark runs, and its Kafka connector.
 
     ``master`` is as Spark names it; empty stands for what ``spark-submit`` says. ``jars`` are the
-    connector's; when empty, Spark resolves the connector, and with ``None`` the job needs none. ``py_files``
-    are for executors; ``conf`` are properties of Spark.
+    connector's; when empty, Spark resolves the connector, and with ``None`` the job needs no connector.
+    ``py_files`` are for executors; ``conf`` are properties of Spark.
     """
 
     master: str = ""
@@ -56,7 +56,7 @@ def connector() -> str:
 
 
 def submitted() -> bool:
-    """Return whether ``spark-submit`` runs this process: it says then where Spark runs, and with which
+    """Return whether ``spark-submit`` runs this process. If it does, it says where Spark runs, and with which
     jars.
     """
     return "PYSPARK_GATEWAY_PORT" in os.environ
@@ -71,7 +71,7 @@ def submitted_conf() -> Mapping[str, str]:
 
 
 def has_session() -> bool:
-    """Return whether Spark runs in this process already: then its session is of others, too."""
+    """Return whether Spark runs in this process already. If so, others use its session, too."""
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - the session of any thread counts
 
 
@@ -85,9 +85,10 @@ def placed_session(
 ) -> Iterator[SparkSession]:
     """Yield a session where a job is placed, with executors that have what its tasks need.
 
-    It is stopped at the end of the ``with``. If Spark runs in this process already, the job runs there, in a
-    session with settings of its own, and nothing is stopped: other queries go on. The placement's properties
-    win over those of ``config`` and ``logins``. Raises as ``start_session`` and ``prepare_executors`` do.
+    The session is stopped at the end of the ``with``. If Spark runs in this process already, the job runs
+    there, in a session with settings of its own, and nothing is stopped: other queries go on. The placement's
+    properties win over those of ``config`` and ``logins``. Raises as ``start_session`` and
+    ``prepare_executors`` do.
     """
     is_ours = not has_session()
     session = _new_session(name, placement, config, logins) if is_ours else _session_beside()
@@ -138,10 +139,10 @@ def start_session(
     """Return a session with the Kafka connector.
 
     The connector comes from ``jars``, or Spark resolves its Maven coordinates, unless ``spark-submit`` was
-    given it. With ``jars=None`` the session has none. Without ``master`` Spark runs where ``spark-submit``
-    says, or on this machine, where it is closed to other users (`closed_to_others`). Python workers run the
-    Python of this process unless ``PYSPARK_PYTHON`` names another. ``logins`` are properties of ``config``
-    that no command line may show. Raises ``SettingsError`` for a Java that Spark cannot use.
+    given the connector. With ``jars=None`` the session has none. Without ``master`` Spark runs where
+    ``spark-submit`` says, or on this machine, where it is closed to other users (`closed_to_others`). Python
+    workers run the Python of this process unless ``PYSPARK_PYTHON`` names another. ``logins`` are properties
+    of ``config`` that no command line may show. Raises ``SettingsError`` for a Java that Spark cannot use.
     """
     if not submitted():
         require_java()
@@ -167,8 +168,8 @@ def start_session(
 def closed_to_others(conf: Mapping[str, str]) -> Mapping[str, str]:
     """Return the properties that close a Spark with the properties ``conf`` to other users of the machine.
 
-    Those that somebody has set stay as they are. There are none for a cluster, whose secret an operator has
-    to make.
+    Properties that somebody has set stay as they are. For a cluster none are returned: an operator has to
+    make its secret.
     """
     if _ONE_MACHINE.fullmatch(conf.get("spark.master", "")) is None:
         return {}
@@ -183,9 +184,10 @@ def _known(builder: SparkSession.Builder) -> Mapping[str, str]:
 
 
 def _start_java(builder: SparkSession.Builder) -> None:
-    """Start Spark's Java with the properties that there are, unless it runs.
+    """Start Spark's Java with the properties that ``builder`` has, unless it runs already.
 
-    They stand on its command line, which all users of the machine can read. Later ones do not.
+    These properties stand on its command line, which all users of the machine can read. Properties that are
+    set later do not.
     """
     conf = SparkConf().setAll(list(builder._options.items()))  # noqa: SLF001 - nothing else gives them
     SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001

@@ -1,11 +1,11 @@
 """The state of log partitions, in files of the query's checkpoint directory: one for each round that changed
-it.
+the state.
 
 A file holds the rows of state that its round changed, and names the file before it. Now and then a file holds
-all rows. It is written under another name and moved into place, so it is there as a whole or not at all.
+all rows. A file is written under another name and moved into place, so it is there as a whole or not at all.
 Nobody looks for the newest file: the driver's ledger names it, so that a missing file is noticed.
 
-A file begins with a hash of all that follows, which is an Arrow file, since Arrow files have no check sums.
+A file has a hash at its beginning, since Arrow files have no check sums. All that follows is an Arrow file.
 Files of earlier versions are Arrow files from their first byte on, and are accepted without a hash.
 """
 
@@ -48,7 +48,7 @@ _SCHEMA: Final = pa.schema(
 
 
 class StoredRows(NamedTuple):
-    """The content of one file. ``previous`` names the file that it changes; empty when it holds all rows."""
+    """The content of one file. ``previous`` names the file before it; empty if it holds all rows."""
 
     previous: str
     changes: Changes
@@ -120,10 +120,10 @@ class StateFiles:
         """Return the state as of the file ``name``.
 
         ``known`` is the state as of another file. If the chain of ``name`` holds that file, only the files
-        behind it are read, and their changes are applied to the rows of ``known``. Otherwise the whole chain
+        after it are read, and their changes are applied to the rows of ``known``. Otherwise the whole chain
         is read.
 
-        Raises ``StateError`` for a file that is missing or torn, and ``StoreAway``; ``known`` is as before
+        Raises ``StateError`` for a file that is missing or torn, and ``StoreAway``. ``known`` is not changed
         then.
         """
         known = known or LoadedRows({})
@@ -134,7 +134,7 @@ class StateFiles:
             base, at = at, chain[-1].previous
             if not at:
                 break
-        if at:  # the rows of ``known`` are where the files that were read begin
+        if at:  # the files that were read follow on ``known``
             state = known
         else:
             rows: dict[tuple[StateTable, bytes], bytes] = {}
@@ -165,8 +165,9 @@ class StateFiles:
     def remove_before(self, base: str, most: int) -> bool:
         """Remove at most ``most`` files that are older than ``base``; return whether there are more.
 
-        ``base`` holds all rows of every state that is still wanted. A file that a dead task left unfinished
-        is as old as its name says. Another attempt of the task may remove the same files meanwhile.
+        Every state that is still wanted begins at ``base`` or at a later base. A file that a dead task left
+        unfinished is as old as its name says. Another attempt of the task may remove the same files
+        meanwhile.
 
         Raises ``OSError`` for a file that cannot be removed.
         """

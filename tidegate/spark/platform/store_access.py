@@ -10,13 +10,13 @@ from typing import Final
 _HADOOP: Final = "spark.hadoop."
 _STORES: Final = ("fs.s3a.", "fs.gs.", "fs.azure.")
 _S3: Final = "fs.s3a."
-#: Logins of the environment belong together: none is completed by a part of another.
+#: The parts of a login belong together: the environment completes no login of Spark's properties.
 _LOGIN: Final = {
     "AWS_ACCESS_KEY_ID": "fs.s3a.access.key",
     "AWS_SECRET_ACCESS_KEY": "fs.s3a.secret.key",
     "AWS_SESSION_TOKEN": "fs.s3a.session.token",
 }
-#: The later one wins.
+#: Of two variables for one property the later one counts.
 _PLACE: Final = (
     ("AWS_ENDPOINT_URL", "fs.s3a.endpoint"),
     ("AWS_ENDPOINT_URL_S3", "fs.s3a.endpoint"),
@@ -40,7 +40,7 @@ class StoreAccess:
 
     @classmethod
     def of(cls, conf: Mapping[str, str], environ: Mapping[str, str]) -> StoreAccess:
-        """Return what Spark's properties say, and for what they leave open the environment."""
+        """Return what Spark's properties say, and what the environment says where they say nothing."""
         found = {variable[1]: environ[variable[0]] for variable in _PLACE if environ.get(variable[0])}
         said = {
             name.removeprefix(_HADOOP): value
@@ -50,7 +50,7 @@ class StoreAccess:
         if not any(name.startswith(_S3) and name.endswith(".access.key") for name in said):
             found |= {name: environ[each] for each, name in _LOGIN.items() if environ.get(each)}
         found |= said
-        if "fs.s3a.endpoint" in found:  # a store of one's own seldom has a name for each bucket
+        if "fs.s3a.endpoint" in found:  # a private store seldom has a host name for each bucket
             found.setdefault(_PATH_STYLE, "true")
         return cls(tuple(sorted(found.items())))
 

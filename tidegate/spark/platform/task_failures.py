@@ -35,7 +35,7 @@ def words_of(failure: Exception) -> str:
 
 
 def _is_frame(line: str) -> bool:
-    """Whether the line is of a trace of Java, or has no text."""
+    """Return whether the line is of a trace of Java, or has no text."""
     return not line.strip() or line.lstrip().startswith(("at ", "... "))
 
 

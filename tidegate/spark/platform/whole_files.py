@@ -20,7 +20,7 @@ _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 )
 
-#: The end of the name of a file that is being written, or whose writer died then.
+#: The end of the name of a file that is being written, or whose writer died while it wrote.
 TORN: Final = ".torn"
 
 
@@ -40,7 +40,7 @@ def write_whole(filesystem: fs.FileSystem, path: str, content: bytes, torn: str 
     """Write the file, or replace it. Its directory exists. Raises ``OSError``.
 
     On a file system it is written under the name ``torn`` and moved. A path must have one writer at a time
-    unless ``torn`` is the writer's own, since without it the name is always the same. A write that fails
+    unless ``torn`` is the writer's own, since the default name is always the same. A write that fails
     leaves no unfinished file, unless it is the only copy (``read_replaced``).
     """
     if (objects := _objects_of(filesystem)) is not None:
@@ -75,10 +75,10 @@ def write_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bytes:
 
 
 def keeps_the_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
-    """Return whether the file system lets nobody write the file as the first who is not.
+    """Return whether the file system refuses a further "first" write of a file that is there.
 
-    The file is there and has this content, so a store that ignores the condition does no harm. Raises
-    ``OSError``.
+    The file has this content already. So a store that ignores the condition and writes it again does no harm.
+    Raises ``OSError``.
     """
     objects = _objects_of(filesystem)
     return objects is None or not objects.put_first(path, content)
@@ -135,7 +135,7 @@ def _objects_of(filesystem: fs.FileSystem) -> WholeObjects | None:
 
 
 def _moved_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bool:
-    """Write under a name of our own, and give the file its name if nobody has it yet."""
+    """Write under a name of our own, and give the file its name if no other file has it yet."""
     torn = f"{path}-{uuid.uuid4().hex}{TORN}"
     _write_torn(filesystem, torn, content)
     try:
@@ -170,9 +170,10 @@ def _removing(filesystem: fs.FileSystem, torn: str) -> Iterator[None]:
 
 
 def _linked(torn: str, path: str) -> bool:
-    """Whether the file got its name by a hard link: a move would replace another file of that name.
+    """Give the file its name by a hard link; return whether that was possible.
 
-    False where there are no hard links. Raises ``FileExistsError`` for a name that is taken.
+    A move would replace another file of that name. Returns ``False`` where there are no hard links. Raises
+    ``FileExistsError`` for a name that is taken.
     """
     try:
         os.link(torn, path)

@@ -1,8 +1,8 @@
 """Buckets: intervals of HLC time whose rows are loaded together.
 
 A bucket is named by its end, in nanoseconds. It holds the rows above the end of the bucket before it and at
-or below its own end. These are just the rows between two markers at those ends. For example, with a length of
-one minute the bucket that ends at 12:01:00 holds a row of 12:01:00 exactly, and none of 12:00:00.
+or below its own end. These are exactly the rows between two markers at those ends. For example, with a length
+of one minute the bucket that ends at 12:01:00 holds a row of 12:01:00 exactly, and none of 12:00:00.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Columns:
 
 
 def _holds(was: str, new: str) -> bool:
-    """Whether a column of one type can hold values of the other, and they mean the same.
+    """Return whether a column of one type can hold values of the other, with the same meaning.
 
     A column that was text when the load began stays so.
     """
@@ -237,7 +237,7 @@ def _values(
 ) -> list[Any]:
     """Return the values of a column. A deletion has values in the columns of its key only.
 
-    A row may lack a virtual column of its key, or have NULL there.
+    A row may lack a virtual column of its key, or have NULL there, so such values are taken from the key.
     """
     if position is None:
         return [None if row is None else row.get(name) for _, row in rows]

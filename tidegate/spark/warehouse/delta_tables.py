@@ -192,7 +192,7 @@ def _require_names(uri: str, schema: pa.Schema) -> None:
 def newest_rows(changes: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the newest of these changes for each key, deletions too."""
     ordered = changes.sort_by(_ORDER)
-    # Names of our own: a table may have a column of any name, and Arrow takes a name with a dot for a path.
+    # Names of our own: a table may have a column of any name, and Arrow reads a name with a dot as a path.
     names = [f"key{position}" for position in range(len(key))]
     columns = [*(ordered.column(name) for name in key), pa.array(range(len(ordered)), pa.int64())]
     numbered = pa.Table.from_arrays(columns, names=[*names, "number"])
@@ -213,8 +213,8 @@ def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def closed_by_version(delta: DeltaTable) -> Iterator[tuple[int, BucketEnd]]:
-    """Yield the table's versions that commits of a load made, newest first, and the bucket end that closes
-    each.
+    """Yield the table's versions that commits of a load made, newest first, each with the bucket end up to
+    which it is closed.
     """
     for commit in delta.history():
         if CLOSED in commit:

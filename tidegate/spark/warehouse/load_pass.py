@@ -6,9 +6,9 @@
         only now
     W3  one task for each partition: data files of the buckets that its own markers close
     W4  ask for the feeds and the topics' ids once more; the bound: the last bucket that every partition has
-        closed; if it is no news, nothing is committed
-    W5  see that the files are there, and that Delta tables can have new columns; pages: which files the days'
-        buckets have
+        closed; if it has not risen, nothing is committed
+    W5  check that the files are there, and that Delta tables can have new columns; write pages, which say
+        which files the buckets of each day have
     W6  the head: the commit
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
@@ -159,9 +159,10 @@ class Loader:
         return Manifest(*opened_by_arrow(self._root))
 
     def run_pass(self) -> PassReport:
-        """Run one pass: load the buckets that close by the records that the pass reads.
+        """Run one pass: load the buckets that are closed by the records that the pass reads.
 
-        An error leaves the tables as they were.
+        An error before the commit (W6) leaves the tables as they were. After a later error the next pass does
+        the rest.
 
         Raises ``InputError`` for records or feeds that cannot be loaded, ``TopologyError`` for topics that
         are not those that the load began with, ``StateError`` for a directory that cannot be used,
@@ -230,8 +231,8 @@ class Loader:
         return head
 
     def _with_delta(self, head: ManifestHead, delta: DeltaTables) -> ManifestHead:
-        """Begin Delta tables of a load that has had none. That is for good, so it is seen before that it can
-        be done.
+        """Begin Delta tables of a load that has had none. That cannot be undone, so it is first checked that
+        it can be done.
         """
         _require_whole(head)
         delta.require(head)
@@ -284,10 +285,10 @@ class Loader:
     def _run(
         self, head: ManifestHead, sources: Sequence[SourceTable], bounds: Mapping[TopicPartition, Bounds]
     ) -> tuple[tuple[LoadedTable, ...], list[PartitionAnswer]]:
-        """Read and write the rows (step W3), but for topics that are loaded to their end.
+        """Read and write the rows (step W3), except for topics that are loaded to their end.
 
         If rows have members for which the tables have no column, all of it is done again with those columns.
-        The descriptors are looked at behind the rows, so those of these rows are among them.
+        The descriptors are read after the rows, so they include the descriptors of these rows.
         """
         tables = head.tables
         for _ in range(_READ_AGAIN):
@@ -394,7 +395,8 @@ class Loader:
     def _require_files(self, head: ManifestHead, files: Sequence[DataFile]) -> None:
         """Raise ``StateError`` for a file that is not in the directory as its task has written it.
 
-        Executors that have no such mount write to disks of their own. Or another loader has removed it.
+        Executors without a common mount write to their own disks. Another loader may also have removed the
+        file.
         """
         root, filesystem = self._manifest.root, self._manifest.filesystem
         found = filesystem.get_file_info([f"{root}/{file.path}" for file in files])
@@ -423,12 +425,12 @@ def run_here(tasks: Sequence[LoadTask]) -> list[PartitionAnswer]:
 
 
 def _is_loaded(head: ManifestHead, source: SourceTable) -> bool:
-    """Whether a topic is loaded to its end. What stands on it now may be a later feed's."""
+    """Return whether a topic is loaded to its end. Its records now may be those of a later feed."""
     return source.complete and head.buckets.of(source.start) <= head.closed
 
 
 def _bound(answers: Sequence[PartitionAnswer], complete: Set[str], before: BucketEnd) -> BucketEnd:
-    """Return the last bucket that every partition has closed; without any ``before``.
+    """Return the last bucket that every partition has closed; ``before`` if there are no answers.
 
     Topics on which nothing more comes do not hold back other topics.
     """
@@ -437,17 +439,17 @@ def _bound(answers: Sequence[PartitionAnswer], complete: Set[str], before: Bucke
 
 
 def _has_stopped(answer: PartitionAnswer, closed: BucketEnd, going_on: Mapping[str, SourceTable]) -> bool:
-    """Whether a later feed's marker keeps a partition from ever closing a bucket above ``closed``."""
+    """Return whether a later feed's marker keeps a partition from ever closing a bucket above ``closed``."""
     return answer.later is not None and answer.place.topic in going_on and answer.closed <= closed
 
 
 def _is_unsure(
     head: ManifestHead, answers: Iterable[PartitionAnswer], going_on: Mapping[str, SourceTable]
 ) -> bool:
-    """Whether the answers do not count, as a feed ended, or was about to, while they were made.
+    """Return whether the answers do not count, since a feed ended, or was about to end, meanwhile.
 
-    ``going_on`` is how the feeds are after that. Raises ``InputError`` if a later feed has a topic and all
-    buckets before that are closed.
+    ``going_on`` has the topics as their feeds describe them after the answers. Raises ``InputError`` if a
+    later feed has a topic and all buckets before that are closed.
     """
     for answer in answers:
         source = going_on.get(answer.place.topic)
@@ -475,7 +477,7 @@ def _require_no_fault(answers: Iterable[PartitionAnswer]) -> None:
 
 
 def _told_whole(tables: Sequence[LoadedTable], sources: Sequence[SourceTable]) -> tuple[LoadedTable, ...]:
-    """Return the tables with what their feeds began with, which heads of version 1 do not have."""
+    """Return the tables, and say in each if its feed began with a scan: heads of version 1 do not."""
     return tuple(replace(table, whole=source.scanned) for table, source in zip(tables, sources, strict=True))
 
 

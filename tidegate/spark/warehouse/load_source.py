@@ -119,7 +119,7 @@ class FeedsSource:
     def columns(self, topics: Sequence[str], loaded: Mapping[str, Columns]) -> Mapping[str, Columns]:
         """See ``LoadSource``. Reads one partition of the log, since every partition has all descriptors.
 
-        If the log has no descriptor of a loaded table any more, its columns have not changed.
+        If the log has no descriptor of a loaded table any more, its columns count as unchanged.
         """
         versions = self._descriptors.look()
         found: dict[str, Columns] = {}

@@ -32,7 +32,7 @@ _PAGE_VERSION: Final = 1
 
 #: More partitions than a topic of Kafka has. A table keeps a position for each partition.
 _PARTITIONS_MAX: Final = 1 << 20
-#: The exceptions that JSON may raise whose form is not what was written.
+#: The exceptions that may come when stored JSON does not have the form that was written.
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 _T = TypeVar("_T")
@@ -61,7 +61,7 @@ class LoadedTable:
     """A topic that is loaded, the feed that writes it, and what may not change about it.
 
     ``columns`` only grow. ``whole`` says that the feed began with a scan: without it the rows that have not
-    changed since are missing, and the changes tell no table.
+    changed since are missing, and the changes do not make a whole table.
     """
 
     topic: str
@@ -181,7 +181,7 @@ class Manifest:
         return pages
 
     def commit(self, head: ManifestHead) -> None:
-        """Make ``head`` the truth, if the newest commit is still the one before it.
+        """Make ``head`` the newest commit, if the newest commit is still the one before it.
 
         Raises ``StateError`` otherwise.
         """
@@ -198,7 +198,7 @@ class Manifest:
     def require_unused(self, directories: Iterable[str]) -> None:
         """Raise ``StateError`` if a load has made one of these directories below the root, or pages.
 
-        There was a head then, and it is lost.
+        If one is there, there was a head too, and it is lost.
         """
         places = [self._pages, *(f"{self.root}/{directory}" for directory in directories)]
         found = self.filesystem.get_file_info(places)
@@ -346,8 +346,8 @@ def _position_to(position: LoadPosition) -> list[int | str]:
 def _position_from(offset: int, marker: str, read_to: int | None = None) -> LoadPosition:
     """Return a stored position.
 
-    In a head of version 1 it does not have how far passes have read. Its marker may stand after records that
-    the next pass does not come to, so it counts once it is read again.
+    A position in a head of version 1 does not say how far passes have read. Its marker may stand after
+    records that the next pass does not reach. So the marker counts only when it is read again.
     """
     if read_to is None:
         return LoadPosition(offset, ZERO, offset)

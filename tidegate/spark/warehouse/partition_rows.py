@@ -3,9 +3,9 @@ promise.
 
 A row version is known by its key and the timestamp in its record. A row at or below ``closed``, the bound of
 the last commit, is a repeat: the marker that closed its bucket promised that no unseen row of the bucket
-follows, and the rows that were seen are loaded (docs/warehouse.md, "Late duplicates"). Which record can be
-read, which marker falls and which repeat differs are the answers of `tidegate/subscribe/gate`; only that a
-row waits for its bucket, and not for the minimum of all markers, is the loader's own.
+follows, and the rows that were seen are loaded (docs/warehouse.md, "Late duplicates"). The code of
+`tidegate/subscribe/gate` decides which record can be read, which marker falls and which repeat differs. The
+loader differs from a gate in one thing: a row waits for its bucket, and not for the minimum of all markers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class BucketRows:
     markers that an earlier feed may have written do not count. ``later`` is the first marker of a later feed,
     ``None`` before it comes: no record from it on may be taken. ``first_offsets`` has the offset of the first
     row of each bucket above ``closed``. ``last`` is the time of the feed's last row, if it is known.
-    ``repeats`` counts rows that are dropped, and so are rows of other feeds.
+    ``repeats`` counts rows that are dropped. Rows of other feeds are dropped, too.
     """
 
     def __init__(

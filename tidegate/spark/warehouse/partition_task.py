@@ -60,7 +60,7 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """The result of a task. It has read to below ``read_to``, and ``more`` says that this is not the end.
+    """The result of a task. It has read to below ``read_to``; ``more`` says that it stopped before the end.
 
     ``known_to`` is the offset below which this task or earlier passes have read, and ``marker`` is the
     highest marker below it. ``closed`` is the last bucket that the partition's own markers close, and
@@ -134,8 +134,8 @@ def _load(task: LoadTask, files: BucketFiles) -> PartitionAnswer:
             read_to, more = record.offset + 1, record.offset + 1 < task.end
             break
     marker = max(position.marker, rows.marker)
-    # An earlier pass may have seen its marker after the records that this one stopped at. That marker closes
-    # nothing yet.
+    # An earlier pass may have seen its marker after the records at which this pass stopped. Such a marker
+    # closes nothing yet.
     closing = marker if read_to >= position.read_to else rows.marker
     closed = max(task.closed, buckets.closed_by(closing))
     return PartitionAnswer(
@@ -172,7 +172,7 @@ def _require_key(change: RowChange, key: Sequence[str], place: TopicPartition) -
 
 
 def _differing(change: RowChange, key: Sequence[str]) -> tuple[str, Any, Any] | None:
-    """Return a column that has another value in the key than in the row, with both.
+    """Return a column that has another value in the key than in the row, with both values, or ``None``.
 
     A virtual column may be NULL in the row.
     """

@@ -92,9 +92,9 @@ class Warehouse:
         return self._read(lambda head: self._rows(head, topic, at))
 
     def current_version(self, topic: str, at: Timestamp) -> int:
-        """Return the version of the Delta table ``<topic>/current`` that shows it at ``at``.
+        """Return the version of the Delta table ``<topic>/current`` that shows the table as of ``at``.
 
-        Raises ``InputError`` when no version does, since a commit may close several buckets at once.
+        Raises ``InputError`` when no version does, since a commit may close several buckets together.
         """
         delta = DeltaTable(f"{self._root}/{current_directory(topic)}")
         return version_at(delta, BucketEnd(at.wall), topic)
@@ -152,7 +152,7 @@ class Warehouse:
 
 
 def version_at(delta: DeltaTable, bucket: BucketEnd, topic: str) -> int:
-    """Return the version of a Delta table that shows it at the end of ``bucket``. Raises ``InputError``."""
+    """Return the version of a Delta table as of the end of ``bucket``. Raises ``InputError``."""
     for version, closed in closed_by_version(delta):
         if closed == bucket:
             return version

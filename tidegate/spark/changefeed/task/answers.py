@@ -15,7 +15,8 @@ from tidegate.raftlog.request import encode_request
 from tidegate.spark.changefeed.task.merged_checkpoints import MergedCheckpoints
 
 ANSWER_SCHEMA: Final = "partition int, kind string, body binary"
-#: Bytes of records that a partition answers in a round to be kept aside; the rest is dropped, as in a step.
+#: The most bytes of records to be kept aside that a partition answers in a round. Further records are
+#: dropped, as in a step.
 _ASIDE_BYTES: Final = 8 << 20
 _ARROW: Final = pa.schema([("partition", pa.int32()), ("kind", pa.string()), ("body", pa.binary())])
 
@@ -35,7 +36,7 @@ class Answer(NamedTuple):
       counts by the names of their metrics
     * ``aside``, JSON: a record to be kept aside
 
-    One of these four stands alone, and nothing of the partition's round is stored:
+    An answer of one of these four kinds is the only one, and nothing of the partition's round is stored:
 
     * ``fault`` (`tidegate.spark.platform.faults`)
     * ``refused``, JSON: a feed with a row that is refused for good, and why

@@ -11,8 +11,9 @@ from tidegate.spark.platform.state_files import LoadedRows
 
 #: The seconds that a partition is kept without a round here: another process may have its rounds by then.
 _KEPT_S: Final = 600.0
-#: Memory of an empty state, and of each row beside so many times its bytes, in the rows and in the processor.
-#: Measured with 100 to 20,000 ranges (rows of 161 bytes take 2,600) and with open transactions (65, 1,400).
+#: The bytes of memory of a state, for its rows and its processor together: of an empty state, of each row,
+#: and of each byte in a row. Measured with 100 to 20,000 ranges (a row of 161 bytes takes 2,600) and with
+#: open transactions (a row of 65 bytes takes 1,400).
 _EMPTY_BYTES: Final = 16_384
 _ROW_BYTES: Final = 700
 _TIMES: Final = 12
@@ -35,7 +36,7 @@ class HeldState:
 
     @property
     def memory_bytes(self) -> int:
-        """Return about how much memory it takes, backlogs of ranges that are behind not counted."""
+        """Return about how much memory the state takes. The backlogs of its ranges are not counted."""
         return _EMPTY_BYTES + _ROW_BYTES * len(self.state.rows) + _TIMES * self.state.size
 
 
@@ -60,7 +61,7 @@ def take_out(states: HeldStates, query_id: str, partition: int) -> HeldState | N
 def keep(states: HeldStates, query_id: str, partition: int, held: HeldState, most_bytes: int) -> None:
     """Keep a partition's state, and free those that were used longest ago until all have room.
 
-    Together they have ``most_bytes``. A state that has no room alone is not kept, and frees no other.
+    Together they may take ``most_bytes``. A state that takes more is not kept, and frees no other.
     """
     held.used_at, held.counted_bytes = time.monotonic(), held.memory_bytes
     if held.counted_bytes > most_bytes:

@@ -1,7 +1,7 @@
 """Tells of a step of a task that takes long, while it runs.
 
 A worker's stall alarm does the same (docs/security.md#time-is-linear). All feeds of the query wait for such
-a step, and nobody else knows which records it is of.
+a step, and only this process knows which records the step has.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LongSteps:
             del self._running[me]
 
     def look(self) -> None:
-        """Log each step that takes long: once it does, and again each ``alarm_s``. One thread calls this."""
+        """Log each step that takes long, and again every ``alarm_s`` seconds. One thread calls this."""
         now = self._clock()
         told: dict[int, tuple[_Running, float]] = {}
         for thread, step in list(self._running.items()):

@@ -1,14 +1,14 @@
 """The checkpoints of one partition in a round, merged in its task, so that the driver is told few of them.
 
 A step answers a checkpoint for each range that has moved. A batch of a long log has many steps, and only
-the last word of a range matters to frontiers. So a range is told at most twice for each of its claims, which
-is its generation and span: the first time, because ``RangeClaims`` counts from when a claim was made, and the
-last time.
+the last checkpoint of a range matters to frontiers. A claim of a range is its generation and span. For each
+claim the range is told at most twice: the first time, because ``RangeClaims`` counts from when a claim was
+made, and the last time.
 
 For example, with a claim of range 7 that moves in steps 1 to 9, the checkpoints of steps 1 and 9 tell it.
-The order of what is told of one range stays. What is told of it last may come after what other ranges claim
-later. So the driver gives all checkpoints of a round to ``RangeClaims`` at once, before any of them moves a
-frontier: the last word of a range may show that it has keys of another.
+The checkpoints of one range stay in their order. But the last checkpoint of a range may come after later
+claims of other ranges. So the driver gives all checkpoints of a round to ``RangeClaims`` together, before any
+of them moves a frontier: the last checkpoint of a range may show that it has keys of another range.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MergedCheckpoints:
 
     def __init__(self) -> None:
         self._claims: dict[RangeId, _Claim] = {}
-        #: The last word of ranges whose claims were told before.
+        #: The last checkpoint of each range whose claim was told before.
         self._pending: dict[RangeId, RangeCheckpoint] = {}
         self._newest: PartitionCheckpoint | None = None
         self._told: list[PartitionCheckpoint] = []
@@ -37,7 +37,8 @@ class MergedCheckpoints:
     def add(self, checkpoint: PartitionCheckpoint) -> None:
         """Add the checkpoint of the next step.
 
-        A checkpoint holds for the feeds that it names, so those before it are settled if their feeds differ.
+        A checkpoint holds for the feeds that it names. So if the checkpoints before it name other feeds, they
+        are settled first.
         """
         if self._newest is not None and self._newest.feeds != checkpoint.feeds:
             self._settle()
@@ -58,7 +59,7 @@ class MergedCheckpoints:
         return told
 
     def _told_of(self, item: RangeCheckpoint) -> Iterator[RangeCheckpoint]:
-        """Yield what has to be told of a range in its place: the end of an old claim, and a new one."""
+        """Yield what has to be told of a range now: the last of its old claim, and the new claim."""
         claim = item.generation, item.span
         if self._claims.get(item.range_id) == claim:
             self._pending[item.range_id] = item

@@ -114,8 +114,9 @@ class PartitionTask:
         self._settle()
 
     def _read_again(self, instructions: Instructions) -> None:
-        """Do the rest of step T1. A partition that is held does it once it is held no more: it steps nothing
-        before.
+        """Do the rest of step T1.
+
+        A partition that is held does it when it is not held any more. Before that it steps nothing.
         """
         if instructions.everything or self._processor.to_read_again:
             self._keep_and_send(self._processor.missing_below(Offset(self._log_start())))
@@ -126,7 +127,7 @@ class PartitionTask:
     def step(self, records: list[LogRecord]) -> None:
         """Step the records, and produce their rows (step T3, and the beginning of T4).
 
-        Records that retention removed unread are a hole, as in the worker.
+        Records that retention removed before they were read are a hole, as in the worker.
         """
         self._records += len(records)
         expected = self._processor.next_offset or 0
@@ -138,7 +139,7 @@ class PartitionTask:
         self._settle()
 
     def step_up_to(self, end: int) -> None:
-        """Read the log from where the partition stands up to this offset, and step its records."""
+        """Read the log from the partition's next offset up to ``end``, and step its records."""
         begin = max(self._processor.next_offset or 0, self._log_start())
         for records in _read_again(self._query, self._partition, range(begin, end)):
             self.clock.lap("read")
@@ -160,7 +161,7 @@ class PartitionTask:
         return self._answers.said
 
     def close(self) -> None:
-        """Give up the rows of a task that has failed: those that are not acknowledged."""
+        """Give up the unacknowledged rows of a task that has failed."""
         self._sinks.close()
 
     def _acknowledge(self) -> None:

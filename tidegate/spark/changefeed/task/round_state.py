@@ -18,10 +18,11 @@ from tidegate.spark.platform.file_systems import opened
 from tidegate.spark.platform.state_files import LoadedRows, StateFiles, apply_changes
 
 _FEW_CHANGES: Final = 1_000
-#: The deltas behind which a base is written, so that few files are loaded and older ones can be removed.
+#: The number of deltas after which a base is written, so that few files are loaded and older ones can be
+#: removed.
 _MOST_DELTAS: Final = 50
-#: The same for a small state. A file costs about as much to read as so many rows, so a base of a small state
-#: costs less than the deltas that it spares.
+#: The same number for a small state. To read a file costs about as much as to read ``_ROWS_OF_A_FILE`` rows.
+#: So a base of a small state costs less than the deltas that it spares.
 _LEAST_DELTAS: Final = 8
 _ROWS_OF_A_FILE: Final = 100
 #: Files of older states that a round removes at most. A round writes one, so their number falls.
@@ -36,8 +37,8 @@ _log = logging.getLogger("tidegate.spark")
 class Found(enum.Enum):
     """The place in which a round found the state of its partition. The values are labels of a metric.
 
-    KEPT: in the Python worker. FOLLOWED: an older one was there, and the files since were read. LOADED: the
-    whole chain of files was read. NEW: there was none yet.
+    KEPT: in the Python worker. FOLLOWED: an older state was there, and the files written since then were
+    read. LOADED: the whole chain of files was read. NEW: there was none yet.
     """
 
     KEPT = "kept"
@@ -128,7 +129,7 @@ class RoundState:
             )
 
     def _base_is_kept_ones(self) -> bool:
-        """Return whether the states of both kept accounts begin at the base of this one.
+        """Return whether the states of both kept accounts begin at the base of this state.
 
         The ledger keeps the accounts of the two batches before.
         """
