@@ -32,9 +32,6 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.subscribe.updates.update import RowValues
 
-#: The version of this form. Rows do not have it: the directory's record has `TABLE_FORMAT`, which covers it.
-VALUE_FORMAT: Final = 1
-
 _FLOAT: Final = struct.Struct(">d")
 _NULL, _TRUE, _FALSE, _INT, _REAL, _DECIMAL, _TEXT, _BYTES = b"NTFidDsb"
 _DATE, _TIME, _DATETIME, _UUID, _LIST, _TUPLE, _DICT = b"acCulto"
