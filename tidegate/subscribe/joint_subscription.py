@@ -8,7 +8,7 @@
 4. If the snapshot comes in chunks, the members give theirs one after the other: a joint chunk has the chunk
    of one member alone, so that memory holds one. After the last chunk comes the batch of step 3.
 
-`Cohort` does the same for subscriptions that other programs run, and that have a frontier each.
+`Cohort` does the same for subscriptions that are received from servers, and that have a frontier each.
 """
 
 from __future__ import annotations

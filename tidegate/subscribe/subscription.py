@@ -375,7 +375,7 @@ def needs_key_rows(plan: SubscribePlan, *, tells_before: bool) -> bool:
 
 
 def keeps_rows(plan: SubscribePlan) -> bool:
-    """Whether a plan's query keeps rows. With LIMIT or OFFSET it depends on other rows if a row is shown."""
+    """Whether a plan's query has to see all rows: with LIMIT or OFFSET these decide which rows are shown."""
     selection = plan.selection()
     return selection is not None and selection.stateful
 

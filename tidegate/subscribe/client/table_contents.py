@@ -86,7 +86,7 @@ class TableContents:
 
     def rows(self) -> list[RowValues]:
         """Return all rows in the order of their values, each as often as it is there."""
-        rows = [row for row, count in self._counts.values() for _ in range(count)]  # not if below zero
+        rows = [row for row, count in self._counts.values() for _ in range(count)]  # none if below zero
         return sorted(rows, key=values_key)
 
     def _apply_rows(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:

@@ -146,7 +146,7 @@ class RowGate:
 
     @property
     def waiting_bytes(self) -> int:
-        """The number of bytes of the waiting rows' keys and values."""
+        """The number of bytes of the waiting rows' keys and values in memory."""
         return sum(wait.bytes for wait in self._waits.values())
 
     def add_record(self, place: FeedPartition, record: FeedRecord) -> None:

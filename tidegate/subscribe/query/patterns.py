@@ -23,8 +23,8 @@ MOST_CHARACTERS: Final = 65_536
 #: its runs stands, all of them may be compared.
 MOST_RUNS: Final = 16
 MOST_PIECE: Final = 1_000
-#: Only the first characters of a run are searched for, up to so many: at each call `str.find` first goes
-#: through the whole text that it searches for.
+#: In a piece with several runs, only so many first characters of a run are searched for: at each call
+#: `str.find` first goes through the whole text that it searches for.
 _SOUGHT: Final = 64
 _PATTERNS_KEPT: Final = 128
 #: Longer patterns are read again for each row: a pattern that is kept may take twenty times its own bytes.
