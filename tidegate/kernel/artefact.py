@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 #: The place of the artefact, also in an archive of modules from which Spark's executors import them.
 PATH: Final = files("tidegate.kernel") / "kernel.wasm"
-#: The artefact's hash, as `make kernel` wrote it: any other file is not run.
+#: The artefact's hash, as `make kernel` wrote it. A file with another hash is not run.
 HASH_PATH: Final = files("tidegate.kernel") / "kernel.wasm.sha256"
-#: No plan and no batch takes so much. A larger kernel is a defect, and traps.
+#: The most bytes of an instance's memory. No plan and no batch needs so much: a kernel that needs more has a
+#: defect, and traps.
 MEMORY_BYTES_MAX: Final = 1 << 30
 #: An instance whose memory has grown beyond this is given up after its batch, for memory does not shrink.
 MEMORY_BYTES_KEPT: Final = 256 << 20
@@ -26,9 +27,9 @@ _log: Final = logging.getLogger(__name__)
 
 @cache
 def compiled() -> tuple[Engine, Module] | None:
-    """Return the engine and the module; ``None``, with one line in the log, where this process has none.
+    """Return the engine and the module. If this process has none, log one line and return ``None``.
 
-    To compile takes about 0.15 s, so nothing of it is kept for the next process.
+    Compiling takes about 0.15 s, so the result is not kept for the next process.
     """
     try:
         import wasmtime
@@ -46,7 +47,7 @@ def compiled() -> tuple[Engine, Module] | None:
     except wasmtime.WasmtimeError as error:
         _tell_absence(f"wasmtime does not compile it here: {error}")
         return None
-    # Else they are freed when the interpreter has taken wasmtime itself apart: that prints a traceback.
+    # Otherwise they are freed after the interpreter has taken wasmtime itself apart: that prints a traceback.
     atexit.register(engine.close)
     atexit.register(module.close)
     return engine, module

@@ -12,5 +12,5 @@ class FollowedRecords:
         self.count = 0
 
 
-#: Those of this process.
+#: The count of this process.
 FOLLOWED: Final = FollowedRecords()

@@ -64,11 +64,11 @@ class NoRoomForInstance(Exception):
 
 
 class OutputTooLarge(Exception):
-    """The rows of a call are more than the kernel gives at once. The instance is as good as before."""
+    """The rows of a call are more than the kernel may give in one output. The instance can still be used."""
 
 
 class Instance:
-    """A kernel of its own memory. After a trap it cannot be used any more."""
+    """A kernel with a memory of its own. After a trap it cannot be used any more."""
 
     def __init__(self, engine: Engine, module: Module) -> None:
         """Make an instance. Raises ``NoRoomForInstance``."""
@@ -92,10 +92,11 @@ class Instance:
             raise StateError("the kernel has another interface than its loader: run `make kernel`")
 
     def close(self) -> None:
-        """Give its memory back. It must not be used any more.
+        """Give the instance's memory back. The instance must not be used any more.
 
-        An instance that nobody holds is closed too. But a trap's traceback holds one in a circle, which only
-        the collector of garbage finds, and to that it is a few small objects: not up to 1 GiB.
+        An instance to which nothing refers any more is closed too. But after a trap the traceback and the
+        instance refer to each other. Then only the garbage collector frees the instance. It sees a few small
+        objects there, and not the memory of up to 1 GiB, so it may come late.
         """
         self._free()
 
@@ -106,7 +107,7 @@ class Instance:
 
     @property
     def ran_out(self) -> bool:
-        """Whether it has found no memory for something: a trap is no defect then. It answers behind one."""
+        """Whether the kernel ran out of memory: a trap is no defect then. This is known after a trap too."""
         return bool(self._ran_out(self._store))
 
     def plan(self, plan: bytes) -> None:
@@ -162,11 +163,11 @@ class Instance:
         )
 
     def versions(self, count: int) -> bytes:
-        """Return the versions that were followed last, which are so many (`kernel/src/log_batch.rs`)."""
+        """Return the ``count`` versions that were followed last (`kernel/src/log_batch.rs`)."""
         return self._get(self._versions(self._store), count * _VERSION_BYTES)
 
     def _output(self, at: int, count: int) -> RawOutput:
-        """Return the output of ``count`` versions, whose summary is at a place."""
+        """Return the output of ``count`` versions. Its summary is at the address ``at``."""
         records, record_count, text, text_size, fates, highs, high_count = _SUMMARY.unpack(
             self._get(at, _SUMMARY.size)
         )

@@ -16,21 +16,21 @@ class KernelMode(enum.Enum):
     """The use of the kernel in this process: off, on, or compared with Python."""
 
     OFF = "off"
-    """Nothing: everything runs in Python."""
+    """The kernel takes nothing: everything runs in Python."""
     ON = "on"
-    """The kernel takes what it knows. Python takes the rest, and everything where there is no kernel."""
+    """The kernel takes what it knows, and Python the rest. Without a kernel Python takes everything."""
     CHECK = "check"
     """The kernel takes what it knows, Python takes everything, and a difference ends the process."""
 
 
-#: The mode of workers and Spark queries that are told nothing.
+#: The mode of workers and Spark queries for which none is set.
 DEFAULT: Final = KernelMode.ON
 
 
 def kernel_mode(environment: Mapping[str, str] = os.environ) -> KernelMode:
     """Return the mode that an environment asks for, ``DEFAULT`` if it names none.
 
-    Raises ``SettingsError`` for another word.
+    Raises ``SettingsError`` for a word that names no mode.
     """
     word = environment.get(VARIABLE, "").strip().lower() or DEFAULT.value
     try:

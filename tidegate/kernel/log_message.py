@@ -47,7 +47,10 @@ _OTHER: Final = _RANGE.pack(*(0,) * 16, _NO_TXN_ID, 0, 0)
 
 
 def fitting(records: Sequence[LogRecord], most_bytes: int) -> Sequence[LogRecord]:
-    """Return the first records, up to one that the kernel cannot read for sure, or to so many bytes."""
+    """Return the first records, of at most ``most_bytes`` unless the first alone has more.
+
+    They end before a record that the kernel certainly cannot read.
+    """
     size = 0
     for number, record in enumerate(records):
         key, value = record.key, record.value
@@ -60,9 +63,9 @@ def fitting(records: Sequence[LogRecord], most_bytes: int) -> Sequence[LogRecord
 
 
 def write_records(records: Sequence[LogRecord], most_bytes: int) -> tuple[bytes, int]:
-    """Return the message of the first records, and how many it has: up to ``most_bytes``.
+    """Return the message of the first records, as ``fitting`` chooses them, and how many records it has.
 
-    It ends before a record that the kernel cannot read for sure.
+    It ends before a record that the kernel certainly cannot read.
     """
     keys, values = [record.key for record in records], [record.value for record in records]
     try:
@@ -159,7 +162,7 @@ def read_followed(
     numbers = iter(all_numbers)
     clock = _read_clock(numbers)
     believed, high = next(numbers), Timestamp(next(numbers), next(numbers))
-    # Slices, and no iterator over numbers: there may be a range for each record.
+    # Slices are taken here, for they are faster than an iterator: there may be a range for each record.
     begin = _CLOCK_NUMBERS + _VOICE_NUMBERS * len(clock.state.voices) + _BEHIND_THE_CLOCK
     end = begin + _RANGE_NUMBERS * next(numbers)
     ranges = [_moved_range(all_numbers[at : at + _RANGE_NUMBERS]) for at in range(begin, end, _RANGE_NUMBERS)]
@@ -220,7 +223,7 @@ def _moved_txn(numbers: Iterator[int], records: bytes) -> MovedTxn:
 
 
 def read_versions(found: bytes, records: bytes) -> list[Version]:
-    """Return versions of which the kernel tells the places in the message ``records``."""
+    """Return the versions whose places in the message ``records`` the kernel tells."""
     return [
         _new(
             Version,

@@ -56,7 +56,7 @@ def read_output(
 ) -> None:
     """Add the kernel's output to ``taken``: the records of a batch's versions from place ``first`` on.
 
-    ``walls`` are their wall times.
+    ``walls`` are the wall times of these versions.
     """
     fields = unpack(f"<{len(output.records) // 4}I", output.records)
     numbers, feeds = fields[::_FIELDS], [lanes[lane].feed for lane in fields[1::_FIELDS]]
@@ -103,7 +103,7 @@ def _refused(fates: bytes) -> list[int]:
 
 
 def column(code: str, numbers: Iterable[int]) -> bytes:
-    """Return the items of a message's column, each as `array` has it for this code."""
+    """Return the bytes of a message's column: its numbers as `array` has them for ``code``, little-endian."""
     items = array(code, numbers)
     if sys.byteorder == "big":
         items.byteswap()

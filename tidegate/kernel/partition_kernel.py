@@ -26,11 +26,11 @@ from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
 from tidegate.processor.feeds.row_kernel import TablePlan, Taken
 from tidegate.ranges.version import Version
 
-#: The most bytes of keys and values in one call, times the lanes that write them, unless a single version has
-#: more.
+#: The most bytes of keys and values in one call, counted once for each lane that writes them. A call with a
+#: single version may have more.
 CALL_BYTES_MAX: Final = 16 << 20
-#: The most bytes of rows that the calls for one batch may give. Python makes the rows of a batch with more,
-#: one feed after the other, and each feed has a bound there. A single call gives 128 MiB (`OUTPUT_MAX` in
+#: The most bytes of rows that the calls for one batch may give. If a batch has more, Python makes its rows,
+#: one feed after the other, with a bound for each feed. A single call gives at most 128 MiB (`OUTPUT_MAX` in
 #: `kernel/src/row.rs`).
 OUTPUT_BYTES_MAX: Final = 256 << 20
 #: A plan by which the kernel writes nothing.
@@ -59,7 +59,7 @@ def kernels_for(mode: KernelMode) -> WasmKernels | None:
 
 
 class PartitionKernel:
-    """A kernel that is made anew after a trap, or when it has grown, and told its plan again."""
+    """A kernel that is made anew after a trap, or when its memory has grown. It gets its plan again then."""
 
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
@@ -78,7 +78,7 @@ class PartitionKernel:
         """Take the plan that holds from here on. Return whether the kernel can write anything of it."""
         self._give_up()
         self._plan, self._is_planned = _NO_PLAN, False
-        self._has_room = True  # other partitions may have ended
+        self._has_room = True  # other partitions may have ended, and left room
         try:
             self._plan = write_plan(tables)
             self._is_planned = True
@@ -108,7 +108,7 @@ class PartitionKernel:
         return taken
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
-        """Read the next log records. ``None``: Python has to take them."""
+        """Read the next log records, and return what they name; ``None`` if Python has to take them."""
         if not (self._is_planned and self._may_take()):
             return None
         try:
@@ -121,7 +121,7 @@ class PartitionKernel:
         return self._named
 
     def follow(self, state: LogState) -> Followed | None:
-        """Follow the log records that were read last. ``None``: Python has to take them."""
+        """Follow the log records that were read last; return ``None`` if Python has to take them."""
         try:
             raw = self._ready().follow(write_state(state))
             followed = read_followed(raw, self._records, self._named, self._plan.lanes, Taken({}, [], {}))
@@ -134,7 +134,7 @@ class PartitionKernel:
         return followed
 
     def versions(self) -> list[Version] | None:
-        """Return the versions that were followed last. ``None``: Python has to read them in the records."""
+        """Return the versions that were followed last; ``None`` if Python has to read them in the records."""
         if self._instance is None:
             return None
         try:
@@ -144,7 +144,7 @@ class PartitionKernel:
             return None
 
     def _passed(self) -> None:
-        """Take in that a batch went well."""
+        """Note that a batch went well."""
         self._rest.passed()
         self._give_up_a_large_one()
 
@@ -154,7 +154,7 @@ class PartitionKernel:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Give up the instance, and its memory at once."""
+        """Give up the instance, and free its memory now."""
         instance, self._instance = self._instance, None
         if instance is not None:
             instance.close()
@@ -164,7 +164,7 @@ class PartitionKernel:
         return self._has_room and self._rest.is_over()
 
     def _broke(self, error: Exception) -> None:
-        """Take in that a call gave nothing: what it asked for is too much, or the kernel has a defect."""
+        """Note that a call gave nothing: what it asked for is too much, or the kernel has a defect."""
         if isinstance(error, OutputTooLarge):
             self._give_up_a_large_one()
             return
@@ -182,7 +182,7 @@ class PartitionKernel:
             self._traps.rests()
 
     def _ready(self) -> Instance:
-        """Return the instance, which knows the plan."""
+        """Return an instance that knows the plan; make it if there is none."""
         if self._instance is None:
             found = compiled()
             if found is None:
@@ -193,7 +193,10 @@ class PartitionKernel:
 
 
 def _parts(versions: Sequence[Version], most_bytes: int) -> Iterator[tuple[int, Sequence[Version]]]:
-    """Yield versions in parts of so many bytes, each with the place of its first one."""
+    """Yield versions in parts of at most ``most_bytes``, each with the place of its first version.
+
+    A part with a single version may have more bytes.
+    """
     first = size = 0
     for number, version in enumerate(versions):
         added = version.size_bytes

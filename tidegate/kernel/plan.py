@@ -1,7 +1,7 @@
 """Writes down for the kernel what a partition wants (`kernel/src/plan.rs` reads it).
 
-A table version is known to the kernel if it can read its keys, and if it can print each slot of its
-templates. That is found by the slots' own printers, so no option of a feed is known here.
+The kernel knows a table version if it can read the version's keys and print each slot of its templates. This
+module compares the printers of the slots to find that out, so it has to know no option of a feed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidegate.rows.keyside.integers import encode_uvarint_asc
 from tidegate.rows.row_layout import RowLayout
 from tidegate.rows.types import Kind, SqlType
 
-#: A kind that the kernel does not read: a row with a datum of it goes to Python.
+#: A kind that the kernel does not read: a row with a datum of such a kind goes to Python.
 _OTHER: Final = 0
 #: Numbers of `kernel/src/kind.rs`.
 _NUMBERS: Final = {
@@ -58,26 +58,26 @@ _NUMBERS: Final = {
     Kind.ENUM: 19,
     Kind.ARRAY: 20,
 }
-#: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON, or the time of the row, which
-#: is its version's own. The time of a scan is the same for all of its rows.
+#: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON or Avro, or the time of a row's
+#: version. The time of a scan has no slot: it is the same for all rows of the scan.
 _JSON: Final = 0
 _AVRO: Final = 4
 _STAMPS: Final = {Stamp.DECIMAL: 5, Stamp.WALL_NS: 6, Stamp.MVCC: 5}
 _TIMES: Final[dict[object, int]] = {Timestamp.decimal: 1, wall_ns_text: 2, wall_ms_text: 3}
-#: The templates of `RowTemplates` that each encoder has are its first fields.
+#: The number of templates that each encoder has. They are the first fields of `RowTemplates`.
 _VALUES: Final = 4
 _NO_LIMIT: Final = 2**63 - 1
-#: Kinds that the kernel reads in keys, and those that it reads in descending ones.
+#: Kinds that the kernel reads in keys, and those that it reads in descending parts of keys.
 _IN_KEYS: Final = frozenset(_NUMBERS) - {Kind.COLLATED_STRING, Kind.JSONB, Kind.BIT, Kind.ARRAY}
 _DESCENDING: Final = _IN_KEYS - {Kind.STRING, Kind.BYTES}
 #: Kinds that the kernel does not read as elements of arrays.
 _NO_ELEMENTS: Final = frozenset((Kind.JSONB, Kind.ARRAY))
 _COLUMN_ID_MAX: Final = 1 << 16
-#: The plan of a version whose rows have few constant texts has fewer bytes for each lane.
+#: A lane whose constant texts are short takes fewer bytes of its version's plan than this.
 _LANE_BYTES: Final = 512
 _COUNT_MAX: Final = 1 << 20
-#: The most bytes of a plan. The kernel has about twice as much of it in memory. Names of columns stand in the
-#: templates of each lane, and may be long. Python writes the rows of a table version that finds no room.
+#: The most bytes of a plan. The kernel needs about twice as much memory for it. Names of columns stand in the
+#: templates of each lane, and may be long. If a table version has no room there, Python writes its rows.
 PLAN_BYTES_MAX: Final = 64 << 20
 
 
@@ -102,7 +102,7 @@ class _Room:
 
 
 class _Placed(NamedTuple):
-    """A slot, and what its position is among."""
+    """A slot, and the parts of a row among whose columns its position counts."""
 
     slot: Slot
     parts: tuple[RowPart, ...]
@@ -165,7 +165,7 @@ def _lane_of(lane: LanePlan) -> LaneOf:
     templates = lane.templates
     schemas, to = templates.schemas, lane.to
     schemed = None if schemas is None else SchemedTopic(to.topic, to.partitions, schemas)
-    # A tombstone has no value either, and values of lanes with tombstones have text.
+    # In a lane with tombstones no text means a tombstone: the values of all other records there have text.
     empty = None if templates.tombstones else templates.empty
     return LaneOf(lane.feed, to.topic, schemed, templates.headers, empty)
 
@@ -194,7 +194,8 @@ def _rows(version: VersionPlan, first_lane: int, room: _Room) -> bytes:
 
 
 def _layout(table: TableDescriptor) -> RowLayout:
-    """Return the slots of a table that Python can read as well, and whose keys are all that the row needs."""
+    """Return the slots of a table. Raises ``_Unknown`` for a table that Python cannot read either, and for
+    a column whose id is too large for the kernel."""
     try:
         TableCodec(table)
         layout = RowLayout(table)
@@ -254,7 +255,7 @@ def _replaced(templates: RowTemplates, layout: RowLayout) -> bytes:
     if templates.replaced is None:
         return _numbers(0)
     if not layout.in_rows:
-        raise _Unknown  # Python takes a row without columns for none
+        raise _Unknown  # to Python a row without columns is no row
     return _numbers(1) + b"".join(_template(filling, layout, None) for filling in templates.replaced)
 
 
@@ -275,8 +276,8 @@ def _pieces(
 ) -> Iterator[bytes | _Placed | DatumPlace | Stamp]:
     """Yield the bytes that are the same for every row, and the slots between them.
 
-    A slot that has templates of its own is taken apart: its slots are positions among the key's datums. The
-    time of a scan is the same for every row.
+    A slot that has a template of its own is taken apart: the slots of that template are positions among the
+    key's datums. The time of a scan is the same for every row.
     """
     if isinstance(template, Body):
         for piece in template.pieces:

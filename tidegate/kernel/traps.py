@@ -1,4 +1,5 @@
-"""The treatment of a kernel that traps: it is logged once and counted, and after three in a row it rests."""
+"""The treatment of a kernel that traps: each trap is counted, the first one is logged, and after three in a
+row the kernel rests."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ import logging
 from typing import Final
 
 IN_A_ROW_MAX: Final = 3
-#: How many calls Python takes while a kernel rests for the first time, and at most: each rest is twice as
-#: long as the one before.
+#: How many calls Python takes in a kernel's first rest, and in its longest one. Each rest is twice as long as
+#: the one before.
 FIRST_REST: Final = 1_000
 LONGEST_REST: Final = 64_000
 
@@ -22,7 +23,7 @@ class Traps:
         self._told: set[str] = set()
 
     def trapped(self, cause: Exception) -> None:
-        """Take in that a batch trapped. Python takes it."""
+        """Note that the kernel trapped at a batch. Python takes the batch."""
         self.count += 1
         self._tell(
             logging.ERROR,
@@ -32,7 +33,7 @@ class Traps:
         )
 
     def rests(self) -> None:
-        """Take in that a kernel has broken ``IN_A_ROW_MAX`` times in a row, and rests."""
+        """Note that a kernel has broken ``IN_A_ROW_MAX`` times in a row, and rests."""
         self._tell(
             logging.ERROR,
             "the kernel of a log partition broke %s times in a row: Python takes the next %s batches of that "
@@ -42,7 +43,7 @@ class Traps:
         )
 
     def no_memory(self) -> None:
-        """Take in that a batch needed more memory than a kernel gets. Python takes it."""
+        """Note that a batch needed more memory than a kernel gets. Python takes the batch."""
         self._tell(
             logging.WARNING,
             "Python took a batch for which the kernel needs more memory than it gets. Rows or records are "
@@ -50,7 +51,7 @@ class Traps:
         )
 
     def no_room(self, cause: Exception) -> None:
-        """Take in that a partition gets no kernel, for lack of room. Python takes its log."""
+        """Note that there is no room for a partition's kernel. Python takes the partition's log."""
         self._tell(
             logging.WARNING,
             "Python takes the records of one or more log partitions: there is no room for their kernels. "
@@ -66,10 +67,10 @@ class Traps:
 
 
 class Rest:
-    """Whether one kernel rests.
+    """The rests of one kernel: calls that Python takes after faults.
 
-    Three faults in a row begin a rest, and each further one another: a log partition whose data breaks its
-    kernel takes it from no other partition, and not for ever.
+    Three faults in a row begin a rest, and each further fault begins another rest. So if the data of a log
+    partition breaks its kernel, other partitions keep theirs, and this one tries its kernel again later.
     """
 
     def __init__(self) -> None:
@@ -78,18 +79,18 @@ class Rest:
         self._left = 0
 
     def is_over(self) -> bool:
-        """Return whether the next call may go to the kernel. If it may not, the call is counted."""
+        """Return whether the next call may go to the kernel. If not, the rest becomes one call shorter."""
         if not self._left:
             return True
         self._left -= 1
         return False
 
     def passed(self) -> None:
-        """Take in that a batch went well."""
+        """Note that a batch went well."""
         self._in_a_row, self._length = 0, FIRST_REST
 
     def failed(self) -> bool:
-        """Take in a fault. Returns whether a rest begins."""
+        """Note a fault. Return whether a rest begins."""
         self._in_a_row += 1
         if self._in_a_row < IN_A_ROW_MAX:
             return False
@@ -97,5 +98,5 @@ class Rest:
         return True
 
 
-#: Those of this process.
+#: The traps of this process.
 TRAPS: Final = Traps()

@@ -27,7 +27,8 @@ class StepComparison:
     """The comparison of one step, as Python and as the kernel takes it.
 
     The kernel followed ``followed`` of its ``records``; Python takes the others in both runs. ``broke`` says
-    why the step cannot be taken, if both runs say so, and ``difference`` where the runs differ.
+    why the step broke in Python's run; it is empty if that run did not break. ``difference`` says where the
+    runs differ; it is empty if they do not.
     """
 
     records: int
@@ -41,8 +42,8 @@ class StepComparison:
 def compare(step: WrittenStep) -> StepComparison:
     """Take the step twice, and compare.
 
-    Raises ``StateError`` for a state that cannot be read, while a feed of the partition waits for its start,
-    and where this process has no kernel.
+    Raises ``StateError`` if the state cannot be read, if a feed of the partition waits for its start, and if
+    this process has no kernel.
     """
     if compiled() is None:
         raise StateError(
@@ -64,7 +65,7 @@ def compare(step: WrittenStep) -> StepComparison:
 
 
 def _outcomes(step: WrittenStep, config: ProcessorConfig) -> Iterator[StepResult | str]:
-    """Yield the result of each portion of the step; instead of the last one, why it broke."""
+    """Yield the result of each portion of the step. If a portion breaks, yield why it broke, and end."""
     processor = step.processor(config)
     if processor.held:
         raise StateError(
@@ -102,7 +103,8 @@ def _differences(python: Sequence[StepResult | str], kernel: Sequence[StepResult
 
 
 def _difference(name: str, reference: Any, ours: Any) -> Iterator[str]:
-    """Yield where two values of one field differ, as deep inside as it can be told."""
+    """Yield where two values of one field differ: down to the feed and the number of the item if they have
+    these."""
     if reference == ours:
         return
     if isinstance(reference, dict) and isinstance(ours, dict):

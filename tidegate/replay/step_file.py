@@ -15,7 +15,7 @@ from tidegate.errors import InputError
 from tidegate.processor.batch import StateTable
 from tidegate.replay.written_step import StepRecord, WrittenStep
 
-#: The form of the file. A reader refuses a newer one.
+#: The number of the file's form. A reader refuses a file with another number.
 FORMAT: Final = 1
 #: Members of the file's metadata, all of them whole numbers in decimal.
 _MEMBERS: Final = ("tidegate.step", "tidegate.partition", "tidegate.partitions", "tidegate.first")
@@ -61,12 +61,12 @@ def encode_step(step: WrittenStep) -> bytes:
 
 
 def decode_step(data: bytes) -> WrittenStep:
-    """Read the file of a step. Raises ``InputError`` for other files, and for those of a newer tidegate."""
+    """Read the file of a step. Raises ``InputError`` for other files, and for steps in another form."""
     try:
         reader = fastavro.reader(io.BytesIO(data))
         metadata: Any = reader.metadata
         format_, partition, partitions, first = (int(metadata[member]) for member in _MEMBERS)
-    except Exception as error:  # a reader of Avro raises whatever it meets in a file of something else
+    except Exception as error:  # for a file of another kind the reader of Avro raises errors of many kinds
         _refuse(error)
     if format_ != FORMAT:
         raise InputError(

@@ -31,8 +31,9 @@ class StepRecord(NamedTuple):
 class WrittenStep:
     """A step of log partition ``partition`` of ``partitions``.
 
-    ``rows`` is the partition's state before the step. ``records`` begin at the offset that this state reads
-    on at. Those below ``first`` are read again for ranges that are behind; the step takes the others.
+    ``rows`` is the partition's state before the step. ``records`` begin at the first offset that a processor
+    with this state reads. Records below ``first`` are read again for ranges that are behind; the step takes
+    the others.
     """
 
     partition: int
@@ -54,8 +55,8 @@ class WrittenStep:
 class StateBefore:
     """The state of a log partition, moved on by Python to the place where a step begins.
 
-    It starts with ``rows``, those of an application, or with none: then it is built from the log. How the log
-    is cut into batches makes no difference but for the offsets that rows of state name.
+    It starts with ``rows``, the state of an application. Without rows it is built from the log. How the log
+    is cut into batches changes only the offsets that rows of state name.
     """
 
     def __init__(self, partition: int, partitions: int, rows: StateRows | None = None) -> None:
@@ -70,7 +71,7 @@ class StateBefore:
 
     @property
     def reached(self) -> int:
-        """The offset after all that the state has taken."""
+        """The offset after the last record that the state has taken."""
         return int(self._processor.to_read_again.stop)
 
     def begin(self, feeds: Sequence[Activate], exchanges: Sequence[ExchangeRecord]) -> None:
@@ -79,7 +80,7 @@ class StateBefore:
         self._note(self._processor.exchange(exchanges))
 
     def read(self, records: Iterable[LogRecord], on_batch: Callable[[int], object] = lambda _: None) -> None:
-        """Take the next records of the log. ``on_batch`` is told the offset that was reached, now and then.
+        """Take the next records of the log. ``on_batch`` is called now and then with the offset reached.
 
         Raises ``StepBroke`` for a record that breaks the step.
         """
@@ -108,8 +109,8 @@ class StateBefore:
                 self.rows[table, key] = value
 
     def reads_from(self) -> int:
-        """Return the first offset that a processor with this state reads, lower than the next one if ranges
-        are behind.
+        """Return the first offset that a processor with this state reads. If ranges are behind, it is lower
+        than ``next_offset``.
         """
         again = WrittenStep(self._partition, self._partitions, 0, self.rows, ()).processor(ProcessorConfig())
         return int(again.next_offset or 0)

@@ -16,8 +16,8 @@ JOINT: Final = "joint"
 class SubscriptionFigures:
     """The figures of a subscription: how far it is, and what waits.
 
-    ``batches``, ``rows``, ``repeats`` and ``losses`` count from its begin and only rise. The others are of
-    the moment.
+    ``batches``, ``rows``, ``repeats`` and ``losses`` count from the subscription's begin and only rise. The
+    other figures are those of the moment.
 
     Attributes:
         output: its kind: ``diffs``, ``within_timestamp_order_by``, ``upsert``, ``debezium`` or ``joint``.
@@ -28,11 +28,11 @@ class SubscriptionFigures:
         delivered: every row at or below it was delivered; zero before the first.
         lag_s: how many seconds ``delivered`` is behind the clock; ``None`` before the first.
         waiting_rows: rows that wait for other partitions.
-        waiting_bytes: their keys and values in memory.
-        spilled_bytes: what of them is on disk.
+        waiting_bytes: the bytes of the waiting rows' keys and values in memory.
+        spilled_bytes: the bytes of waiting rows on disk.
         paused: partitions that are not read while others catch up.
-        retention_margin: how many records lie between what a resume would read and what is deleted, in the
-            partition where they are fewest.
+        retention_margin: how many records lie between what Kafka has deleted and what a resume would read
+            first, in the partition in which these are fewest.
     """
 
     output: str

@@ -1,4 +1,4 @@
-"""The fingerprint of a subscription: tokens of one are refused by another."""
+"""The fingerprint of a subscription. A subscription refuses tokens of another fingerprint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fingerprint(plan: SubscribePlan, source: str = "") -> str:
 
     It is a hash of the table, the query, the columns, and the envelope with its key. Bounds, PROGRESS,
     SNAPSHOT, the order within a timestamp and the dialect may change between two runs. ``source`` is the feed
-    that is read. Of a table whose keys are reduced it is another one than before they were.
+    that is read. A table whose keys are reduced has another fingerprint than before keys were reduced.
     """
     shape = plan.shape
     parts: dict[str, Any] = {
@@ -28,7 +28,7 @@ def fingerprint(plan: SubscribePlan, source: str = "") -> str:
         "relation": plan.relation.name.to_json(),
         "source": source,
     }
-    if plan.relation.composite:  # tokens of before, when deletions of these tables were lost, are refused
+    if plan.relation.composite:  # older tokens are refused: deletions of these tables were lost then
         parts["keys"] = "reduced"
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

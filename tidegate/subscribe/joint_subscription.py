@@ -6,9 +6,9 @@
 3. The joint batch has a batch of each member. All have the same frontier, and each is complete up to it; so
    are the tokens, which are stored as one.
 4. If the snapshot comes in chunks, the members give theirs one after the other: a joint chunk has the chunk
-   of one member alone, so that memory holds one. Behind the last chunk comes the batch of step 3.
+   of one member alone, so that memory holds one. After the last chunk comes the batch of step 3.
 
-`Cohort` does the same for subscriptions from elsewhere, which have a frontier each.
+`Cohort` does the same for subscriptions that are received from servers, and that have a frontier each.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class JointBatch(Generic[BatchT]):
     """One batch of a joint subscription: a batch of each member.
 
     Attributes:
-        frontier: where all of them stand.
-        members: the batch of each, by its name; some may have no rows. A chunk has that of one member.
+        frontier: where all members stand.
+        members: the batch of each member, by its name; some may have no rows. A chunk has one member's batch.
         is_snapshot: whether the joint snapshot is complete with this batch.
-        token: to resume all of them after this batch; ``None`` where only a snapshot can begin again.
+        token: to resume all members after this batch; ``None`` where only a snapshot can begin again.
         is_last: whether UP TO is reached.
-        is_partial: whether it is a chunk of the joint snapshot, which goes on: it has no token.
+        is_partial: whether it is a chunk of a joint snapshot that goes on. Such a chunk has no token.
     """
 
     frontier: Frontier

@@ -36,7 +36,7 @@ _DECODED_ROWS: Final = 20_000
 
 
 class PlainPath:
-    """The state of one such subscription."""
+    """The state of one subscription without a query."""
 
     __slots__ = ("_begun", "_bounds", "_changes", "_held", "_newest", "_progress", "_show", "_wants_newest")
 
@@ -49,11 +49,11 @@ class PlainPath:
         held: HeldRows | None = None,
         reduced: Collection[str] = (),
     ) -> None:
-        """``held`` counts the rows of a snapshot while they are made; ``reduced`` is as of `PlainChanges`."""
+        """``held`` counts the rows of a snapshot while they are made; `PlainChanges` explains ``reduced``."""
         self._held = held or HeldRows(None)
         self._bounds = bounds
         relation, shape = plan.relation, plan.shape
-        if before is RowBefore.NOWHERE:  # nobody else sees its rows: they can have the output's order at once
+        if before is RowBefore.NOWHERE:  # no table keeps its rows: they can be made in the output's order
             relation, shape = _in_output_order(relation, shape)
         self._changes = PlainChanges(relation, before, key_rows, reduced)
         self._show = plain_rows(shape)
@@ -87,7 +87,7 @@ class PlainPath:
     def snapshot_rows(self, newest: OpenedRows, decode: DecodeRow) -> list[RowValues]:
         """Return rows that are the newest of their keys at AS OF, as ``_first_rows`` does."""
         pieces = [newest.part(at, at + _DECODED_ROWS) for at in range(0, len(newest), _DECODED_ROWS)]
-        del newest  # so that the bytes of each piece go when it is decoded
+        del newest  # so that the bytes of each piece are freed when it is decoded
         pieces.reverse()
         shown: list[RowValues | None] = []
         while pieces:

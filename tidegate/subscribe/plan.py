@@ -34,13 +34,13 @@ class SubscribePlan:
 
     Attributes:
         relation: the table whose rows are read.
-        query: what is selected of them; ``None`` for the table as it is.
+        query: what is selected of these rows; ``None`` for the table as it is.
         shape: what the output's rows look like.
         snapshot: whether the rows as of ``as_of`` come first.
-        as_of: where it begins; ``None`` where the statement does not say.
-        at_least: whether it may begin later.
-        up_to: where it ends; ``None`` for never.
-        dialect: whose habits it follows.
+        as_of: the time at which it begins; ``None`` if the statement does not say.
+        at_least: whether it may begin later than ``as_of``.
+        up_to: the time at which it ends; ``None`` for never.
+        dialect: the product whose form of rows and errors it follows.
     """
 
     relation: Relation
@@ -55,7 +55,7 @@ class SubscribePlan:
     def selection(self, share: ProcessShare | None = None) -> Selection | None:
         """Make the query's selection, without rows yet; ``None`` for the table as it is.
 
-        ``share`` bounds the rows that it will keep, together with what others keep.
+        ``share`` bounds the rows that the selection keeps, together with what others keep.
         """
         return None if self.query is None else Selection(self.query, self.relation, share)
 
@@ -100,7 +100,7 @@ def plan_subscribe(
 
 
 def _known(relations: Relations) -> str:
-    """Say which tables there are, for whoever named another one."""
+    """Return which tables there are, for an error about a table that does not exist."""
     names = sorted(str(each.name) for each in relations if each.kind == TABLE)
     more = f", and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
     return f"feeds write {', '.join(names[:_SHOWN_NAMES])}{more}" if names else "no feed writes a table"
@@ -109,7 +109,8 @@ def _known(relations: Relations) -> str:
 def find_relation(named: NamedRelation, relations: Relations) -> Relation:
     """Return the relation that a statement names.
 
-    Raises ``SubscribeStatementError`` for none, for several, and for one that has no rows.
+    Raises ``SubscribeStatementError`` if no relation has the name, if several have it, and if the relation is
+    no table.
     """
     shown = ".".join(named.parts)
     found = relations.named(named.parts)

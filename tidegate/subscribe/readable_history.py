@@ -13,7 +13,7 @@ from tidegate.subscribe.updates.relation import Relation
 
 @dataclass(frozen=True, slots=True)
 class ReadableHistory:
-    """The part of a relation's past that its output topics can still answer.
+    """The part of a relation's past that its output topics still have.
 
     Attributes:
         readable_from: the lowest AS OF whose later updates can all be read.
@@ -37,9 +37,9 @@ class ReadableHistory:
         return chosen
 
     def require(self, as_of: Timestamp, dialect: Dialect = Dialect.TIDEGATE) -> None:
-        """Raise ``HistoryLost`` for an AS OF below what can be read: a gap is never passed over.
+        """Raise ``HistoryLost`` for an AS OF below what can be read: no history is left out silently.
 
-        Materialize's timestamps are whole numbers, and its clients look for them.
+        In Materialize's dialect the error has the timestamp as a whole number, for clients look for one.
         """
         if as_of < self.readable_from:
             whole = dialect is Dialect.MATERIALIZE and not as_of.logical

@@ -1,8 +1,8 @@
 """The rows that one statement shows of a table that several subscriptions share.
 
-It gives the rows that `Subscription` gives, out of changes that were decoded before. Unless the query has a
-LIMIT or an OFFSET nothing is remembered from changes to changes: all subscriptions of one statement may then
-be given the same rows, whenever they began.
+It gives the rows that `Subscription` gives, out of changes that were decoded before. If the query has neither
+LIMIT nor OFFSET, it remembers nothing from one change to the next. Then all subscriptions of one statement
+may be given the same rows, whenever they began.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.update import RowValues, Update
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShownRows:
-    """Changes in the form of a statement: rows, the frontier behind them, and whether UP TO is reached."""
+    """Changes in the form of a statement: rows, the frontier after them, and whether UP TO is reached."""
 
     rows: tuple[RowValues, ...]
     frontier: Frontier
@@ -39,15 +39,15 @@ class StatementRows:
     """Shows changes in the form of a plan.
 
     Attributes:
-        fingerprint: that of the plan's tokens.
-        form: equal for plans that show the same rows of the same changes.
-        stateful: whether it has to be given a snapshot and all changes after it, once and in order.
+        fingerprint: the fingerprint of the plan's tokens.
+        form: equal for two plans only if they show the same rows for the same changes.
+        stateful: whether it has to be given a snapshot and all changes after it, each once and in order.
     """
 
     __slots__ = ("_columns", "_plain", "_plan", "_selection", "_share", "fingerprint", "form", "stateful")
 
     def __init__(self, plan: SubscribePlan, source: str, share: ProcessShare | None = None) -> None:
-        """``source`` is the feed, for the fingerprint. ``share`` bounds what a ``stateful`` one keeps."""
+        """``source`` is the feed, for the fingerprint. ``share`` bounds what it keeps if ``stateful``."""
         self._plan = plan
         self._share = share
         self._selection = plan.selection(share)
@@ -78,10 +78,10 @@ class StatementRows:
     ) -> ShownRows:
         """Show the table's rows as of a frontier, as the snapshot of a subscription that begins there.
 
-        A ``stateful`` one forgets all that it was given before, such as a snapshot that led nowhere.
+        If it is ``stateful``, it forgets all that it was given before, such as a snapshot that was given up.
 
         ``made`` counts what the query makes; by default up to the bound of a batch. Raises
-        ``EvaluationError``, among these ``LimitExceeded``, what ``made`` raises, and ``UnreadableRow`` for
+        ``EvaluationError`` (also its kind ``LimitExceeded``), what ``made`` raises, and ``UnreadableRow`` for
         JSON that is nested too deeply to be compared.
         """
         made = made or ShownBytes()
@@ -120,7 +120,7 @@ class StatementRows:
     def changes(
         self, changes: TableChanges, up_to: Timestamp | None = None, made: ShownBytes | None = None
     ) -> ShownRows:
-        """Show changes, but nothing at or above ``up_to``. ``made`` and errors are as of ``snapshot``."""
+        """Show changes, but nothing at or above ``up_to``. ``made`` and errors are those of ``snapshot``."""
         with _refusing_deep_json(changes.frontier):
             return self._changes(changes, up_to, made or ShownBytes())
 
@@ -128,7 +128,7 @@ class StatementRows:
         outputs = self._outputs(resume_as_of(changes.before), up_to)
         shown: list[RowValues] = []
         if up_to is not None and changes.frontier > up_to:
-            changes = changes.below(up_to)  # a row that is not shown has no say
+            changes = changes.below(up_to)  # a row that is not shown must change nothing
         if self._columns is not None:
             row = self._columns.row
             reduced = [[(row(gone), row(come)) for gone, come in pairs] for pairs in changes.pairs]
@@ -164,7 +164,7 @@ class StatementRows:
 
 @contextmanager
 def _refusing_deep_json(frontier: Frontier) -> Iterator[None]:
-    """Raise ``UnreadableRow`` for rows that can be decoded, and not compared."""
+    """Raise ``UnreadableRow`` for rows that can be decoded but not compared."""
     try:
         yield
     except RecursionError:

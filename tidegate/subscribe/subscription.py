@@ -57,10 +57,10 @@ class SubscriptionBatch:
         frontier: where the subscription stands.
         rows: in the form of the statement, as the header of the subscription names their columns.
         is_snapshot: whether the snapshot is complete with this batch.
-        token: to resume after this batch; ``None`` where only a snapshot can begin it again.
+        token: to resume after this batch; ``None`` where only a snapshot can begin again.
         is_last: whether UP TO is reached.
-        is_partial: whether it is a chunk of a snapshot that goes on: its frontier is AS OF, it has no token,
-            and its rows are valid once the batch that ``is_snapshot`` is there.
+        is_partial: whether it is a chunk of a snapshot that goes on. Such a chunk has the frontier AS OF and
+            no token, and its rows are valid only when the batch with ``is_snapshot`` has come.
     """
 
     frontier: Frontier
@@ -77,7 +77,7 @@ class SubscriptionSource:
 
     Attributes:
         name: the feed, for the fingerprint of tokens.
-        tells_before: whether its records have the row before.
+        tells_before: whether its records have the row before each change.
         key_rows: the table of rows by key, where one is needed; by default one in memory.
         share: bounds the rows that the subscription keeps in memory, together with those of others. Rows
             that wait for a frontier count too.
@@ -131,10 +131,11 @@ class Subscription:
     ) -> None:
         """Begin at ``as_of`` (`ReadableHistory.choose_as_of`); ``start`` is where its gate begins.
 
-        With ``chunks`` the rows of the snapshot may come in parts of no order, as the gate gives them. They
-        wait in its store. If the plan ``comes_in_chunks`` from this AS OF on, the snapshot is given in
-        chunks, whose rows take about an opening's memory, otherwise whole. The plan has to be one that
-        ``takes_parts``. With ``chunks_apart`` no chunk comes together with the batch after the snapshot.
+        With ``chunks`` the rows of the snapshot may come in parts without an order, as the gate gives them.
+        They wait in the store of ``chunks``. If the plan ``comes_in_chunks`` from this AS OF on, the snapshot
+        is given in chunks, each of about the memory of an opening; otherwise it is given whole. The plan has
+        to be one that ``takes_parts``. With ``chunks_apart`` the last chunk comes by itself too. Otherwise
+        its rows are in the batch that completes the snapshot.
         """
         source = source or SubscriptionSource()
         before = row_before(plan, tells_before=source.tells_before)
@@ -185,7 +186,7 @@ class Subscription:
         return self.following()
 
     def begin(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> None:
-        """Take an opening as ``advance`` does, and do nothing yet: ``following`` returns all of its
+        """Take an opening as ``advance`` does, but make no batch yet: ``following`` returns all of its
         batches."""
         with self._first_error:
             self._following = self._batches(opening, offsets)
@@ -245,16 +246,16 @@ class Subscription:
             yield batch
 
     def _chunk(self, rows: Sequence[RowValues]) -> SubscriptionBatch:
-        """Make a chunk of the snapshot, whose rows count for whoever is given it."""
+        """Make a chunk of the snapshot. From now on the caller counts the memory of its rows."""
         self._waiting.set(0)
         return SubscriptionBatch(
             Frontier(self._bounds.as_of), tuple(rows), False, None, False, is_partial=True
         )
 
     def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> Iterator[list[RowValues]]:
-        """Yield the snapshot's rows of some keys, as of AS OF, unless all of them are deletions.
+        """Yield the snapshot's rows of some keys, as of AS OF; nothing if all of them are deletions.
 
-        It comes in several parts if the query makes far longer rows of them.
+        They come in several parts if the query makes far longer rows out of the table's rows.
         """
         try:
             if self._plain is not None:
@@ -308,14 +309,14 @@ class Subscription:
         )
         rows = self._outputs.advance(opening.frontier, [*first, *shown] if first else shown)
         ended = self._outputs.ended
-        if not ended:  # at the end the gate may be beyond UP TO: what is there was left out, not delivered
+        if not ended:  # at the end the gate may be beyond UP TO: rows from there were left out, not delivered
             self._offsets = offsets
         if opening.frontier <= self._bounds.as_of and not ended:
             return None
         self._made = ShownBytes()
         self._waiting.set(0)
         frontier = self._outputs.frontier
-        begun = frontier > self._bounds.as_of  # not with an UP TO at AS OF: the snapshot was never given
+        begun = frontier > self._bounds.as_of  # false with an UP TO at AS OF: the snapshot was never given
         is_snapshot = self._snapshot_due and begun
         self._snapshot_due = self._snapshot_due and not begun
         resumable = self._resumable and begun
@@ -323,7 +324,7 @@ class Subscription:
         return SubscriptionBatch(frontier, tuple(rows), is_snapshot, token, ended)
 
     def _apply_opening(self, opening: GateOpening) -> list[RowValues]:
-        """Apply what the gate lets through; returns the rows of it that are shown without being held."""
+        """Apply what the gate lets through; return those of its rows that are shown without being held."""
         shown: list[RowValues] = []
         if self._plain is not None:
             shown = self._plain.rows(opening)
@@ -333,8 +334,8 @@ class Subscription:
             else:
                 updates = self._updates.updates(opening.versions)
             self._show_later(self._selected(updates, self._made))
-        # Up to AS OF the first snapshot fills the table, or still waits for it: a frontier would say that the
-        # table is complete.
+        # Up to AS OF the snapshot still waits or fills the table of rows by key. A frontier would say that
+        # the table is complete.
         if opening.frontier > self._bounds.as_of:
             self._key_rows.close_at(opening.frontier)
         return shown
@@ -351,14 +352,14 @@ def _too_deep(frontier: Frontier, rows: OpenedRows) -> UnreadableRow:
 
 
 def _below(opening: GateOpening, up_to: Timestamp) -> GateOpening:
-    """Return the part below UP TO: the table of rows by key stops there as well, so that a resume finds it
-    so."""
+    """Return the part below UP TO. The table of rows by key stops there as well, so that a resume from there
+    finds it as of UP TO."""
     end = opening.rows.split(resume_as_of(Frontier(up_to)))
     return GateOpening(min(opening.frontier, Frontier(up_to)), opening.rows.part(0, end), opening.decode)
 
 
 def row_before(plan: SubscribePlan, *, tells_before: bool) -> RowBefore:
-    """Say where a plan's subscription finds the row before each change."""
+    """Return where a plan's subscription finds the row before each change."""
     if tells_before:
         return RowBefore.RECORD
     key = {plan.shape.columns[at] for at in plan.shape.key}
@@ -374,7 +375,7 @@ def needs_key_rows(plan: SubscribePlan, *, tells_before: bool) -> bool:
 
 
 def keeps_rows(plan: SubscribePlan) -> bool:
-    """Whether a plan's query has to see all rows: with LIMIT or OFFSET other rows decide which ones show."""
+    """Whether a plan's query has to see all rows: with LIMIT or OFFSET these decide which rows are shown."""
     selection = plan.selection()
     return selection is not None and selection.stateful
 
@@ -382,8 +383,8 @@ def keeps_rows(plan: SubscribePlan) -> bool:
 def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool = False) -> bool:
     """Whether the snapshot of a plan as of ``as_of`` can come in chunks.
 
-    Each of its rows has to be of one row of the table, whose primary key it shows, and no order of all rows
-    may be asked for.
+    For that each of its rows has to come from one row of the table and show that row's primary key, and the
+    statement must not ask for an order of all rows.
     """
     ordered = plan.shape.mode is OutputMode.ORDERED or plan.dialect is not Dialect.TIDEGATE
     if ordered or track_keys or keeps_rows(plan) or (plan.up_to is not None and plan.up_to <= as_of):
@@ -398,9 +399,9 @@ def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool =
 def takes_parts(
     plan: SubscribePlan, as_of: Timestamp, *, tells_before: bool, track_keys: bool = False
 ) -> bool:
-    """Whether the rows of a plan's snapshot may come in parts of no order.
+    """Whether the rows of a plan's snapshot may come in parts without an order.
 
-    They may if the snapshot comes in chunks, or if what it shows is the sum of the newest rows.
+    They may if the snapshot comes in chunks, or if it shows the sum of the updates of all newest rows.
     """
     if comes_in_chunks(plan, as_of, track_keys=track_keys):
         return True
@@ -411,9 +412,9 @@ def takes_parts(
 
 
 def reduced_columns(plan: SubscribePlan) -> frozenset[str]:
-    """Return the columns of its table that a plan shows as a deletion has them: composite ones in KEY.
+    """Return the composite columns in a plan's KEY. The plan shows them in the form that deletions have.
 
-    So the text of a key is the same in the rows that set it and in the one that deletes it.
+    So the text of a key is the same in the rows that set it and in the row that deletes it.
     """
     composite = plan.relation.composite
     if not composite or not plan.shape.key:
@@ -442,8 +443,8 @@ def resumed(
 ) -> tuple[Subscription, GateStart]:
     """Return the subscription that goes on after a token's batch, and the start of its gate.
 
-    Raises ``HistoryLost`` where the rows by key are of another time than the token,
-    ``SubscribeStatementError`` where the token is beyond UP TO.
+    Raises ``HistoryLost`` if the rows by key are of another time than the token, and
+    ``SubscribeStatementError`` if the token is beyond UP TO.
     """
     if plan.up_to is not None:
         require_bounds(str(token.as_of), str(plan.up_to), crossed=token.as_of > plan.up_to)

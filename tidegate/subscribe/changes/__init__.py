@@ -1,1 +1,1 @@
-"""The changes stage: row versions in, updates ``(time, diff, row)`` out."""
+"""The changes stage: it takes row versions, and gives updates ``(time, diff, row)``."""

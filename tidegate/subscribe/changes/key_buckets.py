@@ -2,8 +2,8 @@
 
 1. Rows come in any order. Those that have no room in memory go to a store, in a *bucket* for each hash of
    their keys: all versions of a key are in one bucket.
-2. A bucket is read back at a time. The newest row of each of its keys is left. A bucket that has no room in
-   memory is first distributed again, by other digits of the hash.
+2. One bucket at a time is read back, and only the newest row of each of its keys is kept. A bucket that has
+   no room in memory is first distributed again, by other digits of the hash.
 
 A block of a store has the numbers of its rows' partitions (4 bytes each), the hashes of their keys (8 bytes
 each), then what `spilled_rows` packs.
@@ -39,8 +39,8 @@ class _Block(NamedTuple):
 class KeyBuckets:
     """Takes the rows of one topic, and gives the newest one of each key, some keys at a time.
 
-    About ``chunk_bytes`` are in memory. Raises ``SpillLost`` where the store fails, ``RepeatDiffers`` for two
-    values of one version that it sees together.
+    About ``chunk_bytes`` are in memory. Raises ``SpillLost`` if the store fails, and ``RepeatDiffers`` if one
+    version has two values and both are in memory at the same time.
 
     Attributes:
         copies: how many exact copies were left out.
@@ -85,7 +85,7 @@ class KeyBuckets:
     def chunks(self) -> Iterator[OpenedRows]:
         """Yield the newest rows of all keys, deletions too; each key is in one chunk.
 
-        What is yielded is not kept.
+        Rows that were yielded are not kept.
         """
         parts, self._parts = self._parts, []
         if not any(self._blocks):

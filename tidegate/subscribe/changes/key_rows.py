@@ -20,7 +20,8 @@ _PLACE_BYTES: Final = 100
 class KeyRows(Protocol):
     """A table of rows by their keys, which are the bytes of records.
 
-    It is as of its ``frontier``: both become durable together, or a resume would find rows of another time.
+    Its rows are those at its ``frontier``. Rows and frontier become durable together: otherwise a resume
+    would find rows of another time.
     """
 
     @property
@@ -28,24 +29,24 @@ class KeyRows(Protocol):
         """The timestamp up to which the table is complete: it has every change below it, and no other."""
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
-        """Set a key's row, ``None`` to remove it; returns the row before."""
+        """Set a key's row, or remove it for ``None``. Return the row that it had before."""
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
-        """Do the same for each change, in order; a table on disk reads all keys at once.
+        """Do the same for each change, in order; a table on disk reads all keys in one go.
 
-        Returns the row before each change. A key may come again: its row before is then that of the change
-        before.
+        Returns the row before each change. If a key comes again, the row before its second change is the row
+        that its first change set.
         """
 
     def any_key(self) -> bytes | None:
         """Return one of the keys that have a row; ``None`` if none has."""
 
     def close_at(self, frontier: Frontier) -> None:
-        """Say that every change below ``frontier`` was given."""
+        """Note that every change below ``frontier`` was given."""
 
 
 class MemoryKeyRows:
-    """Rows by key in a ``dict``: gone with the process."""
+    """Rows by key in a ``dict``; they are lost when the process ends."""
 
     __slots__ = ("_held", "_rows", "frontier")
 
@@ -56,7 +57,7 @@ class MemoryKeyRows:
         self.frontier = ZERO_FRONTIER
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
-        """Set a key's row, ``None`` to remove it; returns the row before."""
+        """Set a key's row, or remove it for ``None``. Return the row that it had before."""
         return self.replace_all([(key, row)])[0]
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
@@ -81,7 +82,7 @@ class MemoryKeyRows:
         return next(iter(self._rows), None)
 
     def close_at(self, frontier: Frontier) -> None:
-        """Say that every change below ``frontier`` was given."""
+        """Note that every change below ``frontier`` was given."""
         self.frontier = frontier
 
 

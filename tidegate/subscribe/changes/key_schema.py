@@ -1,8 +1,8 @@
 """The one schema of the Avro keys of a topic.
 
-Rows are told apart by the bytes of their keys. Those of an Avro key begin with the number of its schema.
-Where a column of the primary key gets another type, or a registry gives the same schema another number, one
-key has two forms: the row of the first form would never be deleted.
+Rows are told apart by the bytes of their keys. The bytes of an Avro key begin with the number of its schema.
+If a column of the primary key gets another type, or a registry gives the same schema another number, one
+key has two forms. Then the row with the first form of its key would never be deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FRAME_BYTES: Final = 5
 
 
 class KeySchema:
-    """Requires that all keys of a topic have the same schema. Each subscription has one of its own."""
+    """Requires that all keys of a topic have the same schema. Each subscription has its own `KeySchema`."""
 
     __slots__ = ("_frame", "_rows")
 

@@ -7,15 +7,15 @@ from typing import Final
 from tidegate.subscribe.gate.opened_rows import OpenedRows, joined_rows
 from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 
-#: So many rows that are not the newest of their keys are kept before they are let go.
+#: At least so many rows that are not the newest of their keys are kept before such rows are dropped.
 _STALE_ROWS: Final = 50_000
 
 
 class NewestRows:
     """Takes the rows of one topic in the order of their timestamps, and keeps the last of each key.
 
-    What it takes stays as columns, and a key has the position of its row in them: an object for each row
-    would keep the cycle collector busy. Older rows are let go when they are many.
+    The rows stay as columns, and for each key the position of its row in them is kept: an object for each row
+    would keep the garbage collector busy. When there are many older rows, these are dropped.
     """
 
     __slots__ = ("_at", "_count", "_held", "_parts")
@@ -44,20 +44,20 @@ class NewestRows:
 
     @property
     def count(self) -> int:
-        """The number of keys that it has."""
+        """The number of keys that were added."""
         return len(self._at)
 
     def rows(self) -> OpenedRows:
-        """Return the rows that are left, deletions too, in the order in which their keys first came.
+        """Return the newest row of each key, deletions too, in the order in which the keys first came.
 
-        They count for the caller from now on.
+        From now on the caller counts their memory.
         """
         self._let_go()
         self._held.set(0)
         return self._parts[0]
 
     def _let_go(self) -> None:
-        """Keep the newest row of each key alone."""
+        """Drop all rows that are not the newest of their keys."""
         kept = joined_rows(self._parts).at(list(self._at.values()))
         self._parts, self._count = [kept], len(kept)
         if self._held.share is not None:

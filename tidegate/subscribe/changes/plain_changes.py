@@ -1,7 +1,8 @@
 """Decodes the rows of an opening, thousands in one go: each as the row before it and the row itself.
 
-A row that waits as bytes has the wrapped envelope, and is decoded by `WrappedValues`. A row that it refuses
-is decoded the other way, so that errors are the same, and so is a row with a member that may come twice.
+A row that waits as bytes has the wrapped envelope, and is decoded by `WrappedValues`. The general decoder
+decodes the rows that `WrappedValues` refuses, so that errors are the same, and the rows that may have a
+member twice.
 """
 
 from __future__ import annotations
@@ -121,23 +122,23 @@ class PlainChanges:
 
     def _decoded_as(self, form: _RowForm, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         try:
-            values: Any = opened.values  # one without a value is refused, as all damage is
-            # Each by itself: read as one text, damaged values could complete each other.
+            values: Any = opened.values  # a row without a value is refused, as damaged values are
+            # Each value is read by itself: if all were one text, damaged values could complete each other.
             wrapped, members = form.values.decoded(values)
             self._require_keys(opened.keys)
-        except REFUSALS:  # they are decoded the other way: it tells what is wrong, if anything is
+        except REFUSALS:  # the general decoder says what is wrong, if anything is
             return self._decoded_alone(opened, decode)
         after = form.tuples(map(_AFTER, wrapped), members)
         before = form.tuples(map(_BEFORE, wrapped), members)
         if self._before is not RowBefore.RECORD:
             before = [None] * len(after)
-        # The fast decoder takes the last one of a member that stands there twice.
+        # If a value has a member twice, the fast decoder takes the last one.
         for at in maybe_twice(values, members):
             before[at], after[at] = self._decoded_row(opened, at, decode)
         return before, after
 
     def _require_keys(self, keys: Sequence[bytes]) -> None:
-        """Raise one of ``REFUSALS`` if a key has to be decoded the other way, whose errors name the fault."""
+        """Raise one of ``REFUSALS`` if the general decoder has to read a key, since it names the fault."""
         if not all(map(self._key_decoder.decode, keys)) or any(b"{" in key for key in keys):
             raise ValueError("a key without columns, or with an object")
 
@@ -158,7 +159,7 @@ class PlainChanges:
         return before, row_of(self._lines, version)
 
     def _key_alone(self, opened: OpenedRows, at: int, decode: DecodeRow) -> RowValues:
-        """Return a row that has its primary key and NULLs. The key is read from the bytes in its record."""
+        """Return a row with only its primary key, and NULLs. The key is read from the key of its record."""
         if opened.records[at] is None:
             try:
                 key: Sequence[Any] = self._key_decoder.decode(opened.keys[at])
@@ -173,10 +174,10 @@ class PlainChanges:
 
 
 class _RowForm:
-    """The members that rows of some time have in wrapped values.
+    """The members of rows in wrapped values, before or after a change of the table's columns.
 
-    A row has ``columns``, of which it may lack those in ``added``. It may have those in ``removed`` as well,
-    which are left out.
+    A row has ``columns``, but may lack those in ``added``. It may also have the columns in ``removed``, which
+    are left out.
     """
 
     __slots__ = ("_members", "_optional", "_width", "values")
@@ -191,7 +192,7 @@ class _RowForm:
         self.values = WrappedValues([*columns, *sorted(removed)], {*added, *removed})
 
     def tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:
-        """Return the values of decoded rows; adds to ``members`` how many members each row has."""
+        """Return the values of decoded rows, and add to ``members`` how many members each row has."""
         tuples: _Rows = [_tuple_of(row) if row else None for row in rows]
         members += self._members * np.fromiter(map(is_not, tuples, repeat(None)), np.int64, len(tuples))
         if not self._optional:

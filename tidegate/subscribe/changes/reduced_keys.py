@@ -1,15 +1,15 @@
-"""Keys of one form: those of a row and of its deletion, which a feed may write in two ways.
+"""Brings keys into one form, since a feed may write the key of a row and of its deletion in two ways.
 
 For a deletion the log has the key only in the store's form: 1.50 is 1.5 there, and -0 is 0. A table whose
-primary key has such columns is marked (`Relation.composite`), and its keys are reduced once, where an opening
-comes in. All that tells rows apart by the bytes of keys stands after that. Other tables pay nothing.
+primary key has such columns is marked (`Relation.composite`). Its keys are reduced once, when an opening
+comes in, before any code tells rows apart by the bytes of keys. Other tables need no such work.
 
 | format | key of a record | reduced |
 |---|---|---|
 | JSON | ``[1.50, "1.50"]``, ``{"id": 1E+2}``, ``[-0.0]`` | ``[1.5, "1.50"]``, ``{"id": 100}``, ``[0]`` |
 | Avro | a double -0.0 | 0.0; a ``decimal`` has one form for each value, as its schema has one scale |
 
-A reduced key is a key as its feed writes them: it is decoded as others are.
+A reduced key has the format of the feed's other keys, and is decoded like them.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ from tidegate.subscribe.updates.update import RowValues
 
 #: Decimals of any size, without rounding.
 _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
-#: Numbers with more digits in front of their point have an exponent: 1E+100000 is no text of 100,001 digits.
+#: A number with more digits in front of its point is written with an exponent: 1E+100000 would otherwise be a
+#: text of 100,001 digits.
 _PLAIN_DIGITS: Final = 100
 _PLAIN_NUMBERS: Final = 10**_PLAIN_DIGITS
-#: A string, or what may be a number. No part is tried twice, so its time is linear in any text.
+#: A string, or what may be a number. No part of the text is tried twice, so the time is linear.
 _JSON_PART: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[-0-9][-+.0-9eE]*+', re.DOTALL)
 _JSON_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
-#: Whole numbers as they are written most often: nothing of them can be reduced.
+#: Whole numbers in their most common form, which is reduced already.
 _USUAL: Final = re.compile(rb"0|-?[1-9][0-9]{0,17}")
 #: What begins a JSON key. An Avro key begins with a zero byte.
 _JSON: Final = (b"[", b"{")
 _NEGATIVE_ZERO: Final = bytes(7) + b"\x80"
 _ZERO: Final = bytes(8)
-#: So many places of an Avro key are tried one by one: each takes a decoding of the record.
+#: At most so many places of an Avro key are tried one by one: for each the record is decoded once.
 _MOST_TRIED: Final = 100
 
 
 def with_reduced_keys(opening: GateOpening, relation: Relation) -> GateOpening:
     """Return the opening with the keys of its rows reduced, if the relation's keys have to be.
 
-    Raises what ``decode`` raises, for an Avro key that may have a negative zero.
+    Raises what ``decode`` raises: an Avro key that may have a negative zero is decoded.
     """
     rows = opening.rows
     if not relation.composite or not len(rows):
@@ -86,9 +87,9 @@ class ReducedColumns:
 
 
 def reduced_value(value: Any) -> Any:
-    """Return the form of a value that all values share which are equal to it: 1.5 of 1.50, 0 of -0.0.
+    """Return the one form of all values that are equal to a value: 1.5 for 1.50, 0 for -0.0.
 
-    Numbers of an array are reduced too. Of anything else it is the value itself.
+    Numbers of an array are reduced too. Any other value is returned as it is.
     """
     match value:
         case Decimal():
@@ -105,7 +106,7 @@ def reduced_value(value: Any) -> Any:
 
 
 def _reduced_decimal(number: Decimal) -> int | Decimal:
-    """Return a whole number as ``int``, as JSON has it that is written plainly."""
+    """Return the reduced number, as JSON decodes it: a whole number without an exponent is an ``int``."""
     if not number.is_finite():
         return number
     reduced = _normal(number)
@@ -118,7 +119,7 @@ def _normal(number: Decimal) -> Decimal:
 
 
 def _reduced_json(key: bytes) -> bytes:
-    """Reduce all numbers of a JSON text; texts of another kind, and numbers that are none, stay as they
+    """Reduce all numbers of a JSON text. Other texts, and parts that only look like numbers, stay as they
     are."""
     return _JSON_PART.sub(_reduced_part, key) if key.startswith(_JSON) else key
 
@@ -136,10 +137,10 @@ def _reduced_part(match: re.Match[bytes]) -> bytes:
 
 
 def _reduced_avro(opening: GateOpening, at: int) -> bytes:
-    """Return an Avro key with its negative zeros as zeros.
+    """Return an Avro key with zeros for its negative zeros.
 
-    Its bytes have no marks of where a number begins. What else looks like a negative zero is told by the
-    decoder: with other bytes there the key has other values.
+    The bytes of the key do not show where a number begins, so other bytes may look like a negative zero. If
+    such bytes are replaced, the decoded key has other values: then they stay.
     """
     rows = opening.rows
     key, place = rows.keys[at], rows.places[at]

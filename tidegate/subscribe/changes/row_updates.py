@@ -6,10 +6,10 @@
 | a table of rows by key | otherwise: one read and one write a change |
 | nowhere | ENVELOPE UPSERT by the primary key |
 
-Where it comes from nowhere, a deletion retracts a row of its key and NULLs, since ENVELOPE UPSERT shows no
-more of it. A version that changes nothing shows as an upsert.
+If the row before comes from nowhere, a deletion retracts a row with the key and NULLs: ENVELOPE UPSERT shows
+only the key of a deleted row. A version that changes nothing is shown as an upsert.
 
-Else a version that changes nothing is ``-1`` and ``+1`` of one row, whose sum is 0.
+In the other two cases a version that changes nothing is ``-1`` and ``+1`` of one row, whose sum is 0.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class RowUpdates:
 def row_of(lines: RowLines, version: RowVersion) -> RowValues | None:
     """Return the row that a version sets; ``None`` for a deletion.
 
-    Raises ``SchemaMismatch``, and ``UnreadableRow`` for one that does not tell which of the two it is.
+    Raises ``SchemaMismatch``, and ``UnreadableRow`` for a version that does not say if it is a deletion.
     """
     record = version.record
     if record.row is not None and not record.deleted:

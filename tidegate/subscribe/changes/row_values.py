@@ -25,10 +25,10 @@ class RowLines:
         """Return the row's values.
 
         A row of an older version of the table has NULL in columns that came later. A row at or above
-        ``Relation.exact_from`` is of none of these: it has exactly the relation's columns, or is of a version
-        that came after the relation was made.
+        ``Relation.exact_from`` is not of an older version. It has exactly the relation's columns, or its
+        version came after the relation was made.
 
-        Raises ``SchemaMismatch``, with the columns that are too many or too few.
+        Raises ``SchemaMismatch``, which names the columns that are too many or too few.
         """
         columns = self._relation.columns
         if len(row) == self._width:
@@ -52,7 +52,7 @@ class RowLines:
         )
 
     def key_alone(self, version: RowVersion) -> RowValues:
-        """Return a row of its primary key and NULLs: of a row that is gone only the key is known."""
+        """Return a row with its primary key and NULLs: only the key of a deleted row is known."""
         values: list[Any] = [None] * self._width
         for at, value in zip(self._key, version.record.key, strict=True):
             values[at] = value

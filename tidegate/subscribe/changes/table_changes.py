@@ -1,7 +1,7 @@
 """All changes of a table between two frontiers, decoded once for all subscriptions of the table.
 
-They follow each other without a gap: each begins at the frontier at which the one before ends. So a
-subscription that stands at any frontier finds where to go on, also amid one of them (`TableChanges.after`).
+One `TableChanges` follows another without a gap: it begins at the frontier at which the one before it ends.
+So a subscription at any frontier finds where to go on, also within one of them (`TableChanges.after`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 #: The row before a change and the row after it; ``None`` for no row.
 RowPair: TypeAlias = tuple[RowValues | None, RowValues | None]
-#: Rows of the first snapshot that wait undecoded: of those that a key had in turn, the last is decoded.
+#: The rows of a first snapshot may wait undecoded for so many keys. Of each key only the last row is decoded.
 _FILL_ROWS: Final = 50_000
 #: The bytes that a decoded row takes beside its values, and those of changes without rows.
 _ROW_BYTES: Final = 300
@@ -44,12 +44,12 @@ class TableChanges:
     """The changes at or above ``before`` and below ``frontier``.
 
     Attributes:
-        before: where they begin.
-        frontier: where they end: every change below it is in these, or in those before.
+        before: the frontier at which they begin.
+        frontier: where they end: every change below it is in these changes, or in earlier ones.
         times: the timestamps that have changes, ascending.
-        pairs: the changes of each of these.
-        offsets: where a subscription reads on that has taken them.
-        held_bytes: about what they take in memory.
+        pairs: the changes of each of these timestamps.
+        offsets: where a subscription reads on after it has taken these changes.
+        held_bytes: about how many bytes of memory they take.
     """
 
     before: Frontier
@@ -60,7 +60,7 @@ class TableChanges:
     held_bytes: int = _CHANGES_BYTES
 
     def after(self, frontier: Frontier) -> TableChanges:
-        """Return the part at or above a frontier, which is not above the one that the changes end with."""
+        """Return the part at or above a frontier, which is not above the frontier of the changes."""
         if frontier <= self.before:
             return self
         begin = bisect_left(self.times, frontier)
@@ -71,15 +71,15 @@ class TableChanges:
     def first(self, count: int) -> TableChanges:
         """Return the changes of the first ``count`` timestamps, which are fewer than all.
 
-        They end at the first timestamp that is left out. Their offsets are behind all changes: a subscription
-        that has taken these alone cannot read on from there.
+        They end at the first timestamp that is left out. But their offsets are those after all changes: a
+        subscription that has taken only the first changes cannot read on from there.
         """
         end, pairs = Frontier(self.times[count]), self.pairs[:count]
         held_bytes = self.held_bytes * sum(map(len, pairs)) // max(sum(map(len, self.pairs)), 1)
         return TableChanges(self.before, end, self.times[:count], pairs, self.offsets, held_bytes)
 
     def below(self, up_to: Timestamp) -> TableChanges:
-        """Return the changes below a timestamp. They end where all of them do: nothing else is shown."""
+        """Return the changes below a timestamp. Their frontier stays that of all the changes."""
         end = bisect_left(self.times, up_to)
         return replace(self, times=self.times[:end], pairs=self.pairs[:end])
 
@@ -88,8 +88,8 @@ class TableFollower:
     """Makes changes out of a gate's openings, and keeps the rows by key as of their frontier.
 
     1. Rows at or below ``as_of`` are of the first snapshot: they fill the table of rows by key, and make no
-       changes. Until then the table has no frontier. With ``chunks`` they may come in parts of no order: they
-       wait in its store, and fill the table some keys at a time.
+       changes. The table has no frontier until it is filled. With ``chunks`` these rows may come in parts
+       without an order: they wait in the store of ``chunks``, and fill the table some keys at a time.
     2. The opening that passes ``as_of`` completes the table, and gives the changes above ``as_of``.
     3. Each later opening gives its changes: the rows before come from the table.
     """
@@ -117,7 +117,7 @@ class TableFollower:
         self._key_schema = KeySchema(rows)
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
         self._filled = False
-        #: The table of rows is as of it; zero until it is complete.
+        #: The table has the rows at this frontier; zero until the table is complete.
         self.frontier = Frontier(ZERO)
 
     def follow(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> TableChanges | None:
@@ -169,6 +169,6 @@ class TableFollower:
 
 
 def _held_bytes(opened: OpenedRows) -> int:
-    """Estimate the memory that changes take: Python's values are some times as large as their text."""
+    """Estimate the memory that changes take: Python's values are several times as large as their text."""
     texts = sum(map(len, filter(None, opened.values))) + sum(map(len, opened.keys))
     return _CHANGES_BYTES + 3 * texts + _ROW_BYTES * len(opened)

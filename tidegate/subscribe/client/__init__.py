@@ -1,1 +1,1 @@
-"""The consumer's side: rows of any SUBSCRIBE in, batches that are complete out, and tokens to resume from."""
+"""The consumer's side: it takes rows of any SUBSCRIBE, and gives complete batches and tokens to resume."""

@@ -1,8 +1,8 @@
 """Several tables at one cut: rows of all members are released up to the lowest of their frontiers.
 
-The joint frontier is the minimum of the members' frontiers; there is none before each has one. What a faster
-member has above it is held. A member's AS OF is its first frontier. The joint snapshot is complete once the
-joint frontier is above the highest of these. One frontier is stored for all.
+The joint frontier is the minimum of the members' frontiers; there is none before each member has a frontier.
+Updates at or above the joint frontier are held. A member's AS OF is its first frontier. The joint snapshot is
+complete once the joint frontier is above the highest AS OF. One frontier is stored for all members.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class JointRelease:
 
     Attributes:
         frontier: the joint frontier.
-        updates: by member, those below it that were not released before, in the order of timestamps.
+        updates: by member, the updates below ``frontier`` that were not released before, in the order of
+            timestamps.
         is_snapshot: whether the joint snapshot is complete with this release.
         resumable: whether a resume can begin at ``frontier``; ``False`` until the joint snapshot is complete.
     """
@@ -69,7 +70,7 @@ class Cohort:
             held.append(update)
 
     def progress(self, member: str, frontier: Frontier) -> JointRelease | None:
-        """Take a member's frontier, and return what that releases.
+        """Take a member's frontier, and return the updates that it releases.
 
         Returns ``None`` before every member has a frontier, and if the joint frontier does not rise. Raises
         ``ProtocolError`` for a frontier below the member's last one.

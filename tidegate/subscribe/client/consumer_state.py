@@ -1,10 +1,10 @@
 """The state machine of a consumer: holds rows back until a progress row closes them.
 
 1. The first row is a progress row: the *opening* frontier, at AS OF. It releases nothing.
-2. A data row is held. One below the last frontier breaks the protocol.
+2. A data row is held. A data row below the last frontier breaks the protocol.
 3. A progress row at F releases a batch: every row below F, in the order of timestamps, and F to resume from.
-   An equal frontier releases nothing, a lower one breaks the protocol. Empty batches are released as well, so
-   that the token moves in quiet hours.
+   An equal frontier releases nothing, a lower frontier breaks the protocol. Empty batches are released as
+   well, so that the token moves on when nothing changes.
 4. The first batch is the snapshot's, unless the stream was resumed.
 5. A clean end releases what is held; an error discards it, and the token stays where it was.
 
@@ -78,7 +78,7 @@ class ConsumerState:
         return self._columns.names
 
     def push(self, row: Sequence[Any]) -> ReleasedBatch | None:
-        """Take a row as it was received. Raises ``ProtocolError`` for one that cannot follow."""
+        """Take a row as it was received. Raises ``ProtocolError`` if it cannot follow the rows before it."""
         with self._first_error:
             return self._push(row)
 
@@ -97,9 +97,9 @@ class ConsumerState:
         return self._release(Frontier(received.time)) if received.time > self._last else None
 
     def complete(self) -> ReleasedBatch | None:
-        """Release all that is held: the stream ended as it should, so this is complete.
+        """Release all rows that are held: the stream ended as it should, so these are complete.
 
-        ``None`` if nothing is.
+        Returns ``None`` if no row is held and the snapshot was released, or if the stream had no rows at all.
         """
         with self._first_error:
             self.ended = True
@@ -107,7 +107,7 @@ class ConsumerState:
             return self._release(None) if opened and (self._held or self._snapshot_due) else None
 
     def fail(self) -> None:
-        """Drop all that is held: the stream ended with an error, so this may be incomplete."""
+        """Drop all rows that are held: the stream ended with an error, so these may be incomplete."""
         self.ended = True
         self._held.clear()
 

@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.frontier import Frontier
 class JointToken:
     """A token of several subscriptions. ``members`` are their tokens, all of one frontier.
 
-    Raises ``ValueError`` for no members, and for several frontiers.
+    Raises ``ValueError`` if there are no members, or if their frontiers differ.
     """
 
     members: Mapping[str, ResumeToken]

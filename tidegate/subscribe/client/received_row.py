@@ -1,8 +1,9 @@
 """Rows as a subscriber receives them, decoded by the names of their columns.
 
-The order of columns depends on mode, options and version, so columns are found by their names. A query of
-the consumer's own may put SUBSCRIBE's columns anywhere: there no name may stand twice. Only
-``mz_progressed`` says whether a row is a progress row: a data row can be NULL everywhere else.
+The order of columns depends on mode, options and version, so columns are found by their names. A consumer may
+put a query of its own around SUBSCRIBE. Then SUBSCRIBE's columns may stand anywhere, but none of their names
+may stand twice. Only ``mz_progressed`` says whether a row is a progress row: a data row can be NULL in all
+other columns.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class ReceivedRow:
     """One row.
 
     Attributes:
-        time: of a data row that of its updates; of a progress row the frontier.
-        progressed: whether it is a progress row; then the rest is empty.
+        time: the time of a data row's updates; the frontier of a progress row.
+        progressed: whether it is a progress row; then the following attributes are empty.
         diff: with diffs, the diff; 0 with an envelope.
         state: with an envelope, the state; empty with diffs.
-        values: of the other columns, in the order in which they are received.
+        values: the values of the other columns, in the order in which they are received.
     """
 
     time: Timestamp
@@ -56,8 +57,8 @@ class ReceivedColumns:
     __slots__ = ("_diff", "_progressed", "_state", "_time", "_values", "_width", "names")
 
     def __init__(self, header: Sequence[str]) -> None:
-        """Raises ``ProgressMissing`` for a subscription without PROGRESS, ``ProtocolError`` for no
-        subscription."""
+        """Raises ``ProgressMissing`` for a subscription without PROGRESS, and ``ProtocolError`` for columns
+        that are not those of a SUBSCRIBE."""
         self._width = len(header)
         own = _own_columns(header)
         places = {name: header.index(name) for name in own}
@@ -74,7 +75,7 @@ class ReceivedColumns:
         self.names = tuple(header[place] for place in self._values)
 
     def decode(self, row: Sequence[Any]) -> ReceivedRow:
-        """Decode a row. Raises ``ProtocolError`` for one that no SUBSCRIBE gives."""
+        """Decode a row. Raises ``ProtocolError`` for a row that no SUBSCRIBE gives."""
         if len(row) != self._width:
             raise ProtocolError(f"a row of {len(row)} columns, where {self._width} were announced")
         time, progressed = _time(row[self._time]), _truth(row[self._progressed])
@@ -89,8 +90,8 @@ class ReceivedColumns:
 def _own_columns(header: Sequence[str]) -> list[str]:
     """Return SUBSCRIBE's own columns, which a server sends first.
 
-    A relation may have columns of the same names behind them. Where a timestamp and a diff or state are not
-    in front, all are wherever their names stand, if no name stands twice.
+    A relation may have columns of the same names after them. If no timestamp with a diff or state is in
+    front, SUBSCRIBE's columns are found by their names, wherever they stand, unless a name stands twice.
     """
     marks = {DIFF_COLUMN, STATE_COLUMN}
     own: list[str] = []
@@ -104,8 +105,8 @@ def _own_columns(header: Sequence[str]) -> list[str]:
 
 
 def _time(value: Any) -> Timestamp:
-    """Read a timestamp: an HLC decimal, or a plain number, as Materialize has it, which is the logical part
-    alone.
+    """Read a timestamp: an HLC decimal, or a plain number, as Materialize has it. A plain number becomes the
+    logical part, with the wall time 0.
 
     Drivers give a ``numeric`` as its text, as an integer or as a ``Decimal``.
     """

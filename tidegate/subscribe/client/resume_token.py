@@ -4,9 +4,9 @@ A token's text is the unpadded url-safe base64 of compact JSON:
 
     {"fingerprint":"...","format":1,"frontier":"1.0000000001","offsets":[["orders",0,1234]]}
 
-``frontier`` is exclusive: everything below it was delivered. That of a server whose timestamps are plain
-numbers has the number after the point, in as many digits as it needs: ``0.1700000000000``. ``offsets`` says
-from where each partition has to be read to have the rest. ``fingerprint`` is that of the subscription; UP TO,
+``frontier`` is exclusive: everything below it was delivered. If a server's timestamps are plain numbers, the
+frontier has the number after the point, in as many digits as it needs: ``0.1700000000000``. ``offsets`` says
+from where each partition has to be read to get the rest. ``fingerprint`` is that of the subscription; UP TO,
 AS OF and PROGRESS are no part of it.
 """
 
@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
 TOKEN_FORMAT: Final = 1
 _PLAIN_NUMBER: Final = re.compile(r"0\.(?P<number>[0-9]{10,20})")
-#: 20,000 partitions; what is longer was not written here.
+#: Enough for 20,000 partitions. tidegate writes no longer token.
 _MOST_CHARACTERS: Final = 4 * 1024 * 1024
 
 
@@ -130,9 +130,9 @@ def _token(members: Mapping[str, Any]) -> ResumeToken:
 
 
 def _frontier(text: str) -> Frontier:
-    """Read an HLC decimal, or a plain number above its logical part. Raises ``ValueError`` for neither.
+    """Read an HLC decimal, or a plain number that is too large for the logical part of an HLC.
 
-    No HLC has such a logical part: two texts never mean one frontier.
+    So two texts never mean one frontier. Raises ``ValueError`` for any other text.
     """
     if isinstance(text, str) and (plain := _PLAIN_NUMBER.fullmatch(text)):
         timestamp = Timestamp(0, int(plain["number"]))

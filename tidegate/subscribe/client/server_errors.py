@@ -1,8 +1,7 @@
 """Errors of a server that a subscription comes from, by their SQLSTATE.
 
-Errors are recognised by their codes: texts have changed before, and that broke a client. Only where
-Materialize has one code for several errors, two texts are looked at. Source: Materialize
-``src/adapter/src/error.rs``.
+Errors are recognised by their codes: texts have changed before, and that broke a client. The text is looked
+at only where Materialize has one code for several errors. Source: Materialize ``src/adapter/src/error.rs``.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _BY_TEXT: Final[Sequence[tuple[str, str, type[TidegateError]]]] = (
 def server_error(sqlstate: str, message: str) -> TidegateError:
     """Make the error that a server's SQLSTATE and message mean.
 
-    An unknown one is an error that every attempt would meet again.
+    An unknown SQLSTATE means ``StreamPoisoned``: an error that every further attempt would meet again.
     """
     told = (error for code, text, error in _BY_TEXT if sqlstate == code and text in message)
     kind = next(told, None) or _BY_CODE.get(sqlstate) or _BY_CLASS.get(sqlstate[:2]) or StreamPoisoned

@@ -61,13 +61,13 @@ class TableContents:
             self._counts[identity] = (row, self._counts.get(identity, _NO_ROW)[1] + 1)
 
     def fold(self, batch: ReleasedBatch) -> None:
-        """Apply a batch. Raises ``ProtocolError`` for rows that leave fewer than none, unless there may be
-        debts."""
+        """Apply a batch. Raises ``ProtocolError`` if a row is retracted more often than it came, unless
+        ``with_debts``."""
         for time, group in groupby(batch.rows, lambda row: row.time):
             self._apply_rows(time, group)
 
     def states(self, batch: ReleasedBatch) -> list[TableState]:
-        """Apply a batch; returns the state after each of its timestamps, that of the snapshot first.
+        """Apply a batch, and return the state after each of its timestamps, the snapshot's state first.
 
         A timestamp that changes nothing has no state. Raises what ``fold`` raises.
         """
@@ -86,11 +86,11 @@ class TableContents:
 
     def rows(self) -> list[RowValues]:
         """Return all rows in the order of their values, each as often as it is there."""
-        rows = [row for row, count in self._counts.values() for _ in range(count)]  # none below zero
+        rows = [row for row, count in self._counts.values() for _ in range(count)]  # none if below zero
         return sorted(rows, key=values_key)
 
     def _apply_rows(self, time: Timestamp, rows: Iterable[ReceivedRow]) -> bool:
-        """Apply all rows of a timestamp; returns whether it changed anything.
+        """Apply all rows of a timestamp, and return whether they changed anything.
 
         Counts are checked after the last row: an earlier row may delete what a later one inserts.
         """

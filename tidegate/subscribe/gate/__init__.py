@@ -1,1 +1,1 @@
-"""The gate: records of many partitions in, whole and ordered row versions out."""
+"""The gate: it takes records of many partitions, and gives row versions that are complete and in order."""

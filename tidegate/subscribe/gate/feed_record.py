@@ -32,10 +32,10 @@ class FeedRecord(NamedTuple):
 
 
 class RecordColumns(NamedTuple):
-    """Records of one partition as columns, in the order of their offsets: the i-th element of each is of the
-    i-th record.
+    """Records of one partition as columns, in the order of their offsets. The i-th element of each column
+    belongs to the i-th record.
 
-    ``headers_of`` gives the headers of a record by its position: few are ever asked for.
+    ``headers_of`` returns the headers of the record at a position: only few records are asked for theirs.
     """
 
     offsets: list[int]
@@ -69,7 +69,7 @@ class RecordColumns(NamedTuple):
         )
 
     def by_markers(self, begin: int = 0) -> Iterator[tuple[RecordColumns, FeedRecord | None]]:
-        """Yield the records from a position on in parts: those before each marker, with the marker.
+        """Yield the records from ``begin`` on in parts: the rows before each marker, with the marker.
 
         The last part has the records after the last marker, and ``None``; it may be empty.
         """
@@ -83,7 +83,7 @@ class RecordColumns(NamedTuple):
 class RowVersion(NamedTuple):
     """A row at one timestamp. Versions sort by timestamp, topic and key.
 
-    ``digest`` tells values apart: records with equal ones are exact copies.
+    ``digest`` is a hash of the value: copies of one version have the same digest.
     """
 
     updated: Timestamp

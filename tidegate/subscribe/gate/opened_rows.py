@@ -25,7 +25,8 @@ DecodeRow = Callable[[FeedPartition, FeedRecord], RowRecord]
 class OpenedRows:
     """Rows as columns: the i-th element of each belongs to the i-th row.
 
-    ``records`` are those that are decoded already. ``key_hashes`` tell most keys apart.
+    ``records`` has the rows that are decoded already, and ``None`` for the others. Different keys almost
+    always have different ``key_hashes``.
     """
 
     walls: IntColumn
@@ -42,7 +43,7 @@ class OpenedRows:
 
     @property
     def memory_bytes(self) -> int:
-        """The bytes of memory that the rows take, about, as long as they are not decoded."""
+        """About how many bytes of memory the rows take while they are not decoded."""
         return sum(map(len, self.keys)) + sum(map(len, filter(None, self.values))) + _ROW_BYTES * len(self)
 
     def split(self, bound: Timestamp) -> int:
@@ -73,7 +74,7 @@ class OpenedRows:
         return replace(self, keys=keys, key_hashes=int_column(hashes))
 
     def at(self, positions: list[int]) -> OpenedRows:
-        """Return the rows at some positions, in the order of these."""
+        """Return the rows at some positions, in the order of the positions."""
         chosen = np.array(positions, np.int64)
         return OpenedRows(
             self.walls[chosen],
@@ -87,7 +88,7 @@ class OpenedRows:
         )
 
     def version(self, at: int, decode: DecodeRow) -> RowVersion:
-        """Return a row, which is decoded now if it is not yet. Raises what ``decode`` raises."""
+        """Return a row; decode it if it is not decoded yet. Raises what ``decode`` raises."""
         place, offset, key, value = self.places[at], self.offsets[at], self.keys[at], self.values[at]
         record = self.records[at] or decode(place, FeedRecord(offset, key, value))
         updated = Timestamp(int(self.walls[at]), int(self.logicals[at]))
@@ -102,7 +103,7 @@ class OpenedRows:
 
 
 def rows_of_chunks(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> OpenedRows:
-    """Return the rows of some chunks as they stand: copies too, in no order."""
+    """Return the rows of some chunks, unsorted and with their copies."""
     return OpenedRows(
         _joined([chunk.walls for _, chunk in chunks]),
         _joined([chunk.logicals for _, chunk in chunks]),
@@ -116,15 +117,15 @@ def rows_of_chunks(chunks: Sequence[tuple[FeedPartition, RowChunk]]) -> OpenedRo
 
 
 def in_order(rows: OpenedRows) -> tuple[OpenedRows, int]:
-    """Put rows in order, and leave out exact copies; returns how many these were.
+    """Return rows in the order of their timestamps, without exact copies, and how many copies there were.
 
-    Raises ``RepeatDiffers`` for a version that is there with two values.
+    Raises ``RepeatDiffers`` for a version that has two values.
     """
     offsets = int_column(rows.offsets)
     order = np.lexsort((offsets, rows.key_hashes, rows.logicals, rows.walls))
     walls, logicals, hashes = rows.walls[order], rows.logicals[order], rows.key_hashes[order]
     at = order.tolist()
-    # Rows that may be copies stand after each other: of one timestamp and, as good as surely, of one key.
+    # Rows that may be copies stand next to each other: they have one timestamp and, almost surely, one key.
     alike = (walls[1:] == walls[:-1]) & (logicals[1:] == logicals[:-1]) & (hashes[1:] == hashes[:-1])
     copies = _copies(np.flatnonzero(alike) + 1, at, rows) if alike.any() else []
     if copies:
@@ -149,7 +150,7 @@ def joined_rows(parts: Sequence[OpenedRows]) -> OpenedRows:
 
 
 def key_hashes(topic: str, keys: Sequence[bytes]) -> IntColumn:
-    """Return numbers that tell the keys of all topics apart, but for very rare collisions."""
+    """Return a number for each key of a topic. Two keys, or keys of two topics, very rarely have the same."""
     hashes: IntColumn = np.fromiter(map(hash, keys), np.int64, len(keys)) ^ hash(topic)
     return hashes
 
@@ -159,9 +160,9 @@ def _joined(columns: Sequence[IntColumn]) -> IntColumn:
 
 
 def _copies(alike: IntColumn, at: Sequence[int], rows: OpenedRows) -> list[int]:
-    """Return those of ``alike`` whose row is a copy of an earlier one with its timestamp, topic and key.
+    """Return those of ``alike`` whose row is a copy of an earlier row: with its timestamp, topic and key.
 
-    ``at`` are the positions of ``rows`` in their order.
+    ``alike`` are positions in ``at``, and ``at`` has the positions of ``rows`` in the order of the rows.
     """
     places, keys, values = rows.places, rows.keys, rows.values
     copies: list[int] = []

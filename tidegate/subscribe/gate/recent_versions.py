@@ -1,8 +1,9 @@
 """Remembers the versions that were delivered last, to distinguish a repeat from a row that comes too late.
 
 Markers promise that a row at or below the delivered timestamp is an exact copy of a delivered row. Every
-version above ``floor`` is remembered, so rows above it are compared. Rows below it are taken for repeats. The
-floor rises with the number of versions, and begins at the AS OF of a resume.
+version above ``floor`` is remembered, so rows above it are compared with these versions. Rows at or below
+``floor`` count as repeats without a comparison. The floor begins at the AS OF of a resume, and rises when
+there are too many versions to remember.
 
 Versions are remembered by numbers: their timestamps, and hashes of 64 bits of their keys and values.
 """
@@ -22,7 +23,7 @@ from tidegate.subscribe.gate.opened_rows import OpenedRows, differs, key_hashes
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below
 
 VERSIONS_KEPT: Final = 100_000
-#: Openings of few rows share a block of so many.
+#: Openings of few rows share a block of at most so many versions.
 _BLOCK_VERSIONS: Final = 1_000
 
 
@@ -67,7 +68,7 @@ class RecentVersions:
     __slots__ = ("_blocks", "_count", "_most", "_parts", "_parts_count", "floor")
 
     def __init__(self, floor: Timestamp, most: int = VERSIONS_KEPT) -> None:
-        #: At or below it nothing is remembered.
+        #: Nothing at or below this timestamp is remembered.
         self.floor = floor
         self._most = most
         self._blocks: deque[_Block] = deque()
@@ -85,7 +86,7 @@ class RecentVersions:
             self._parts.clear()
 
     def end_parts(self, up_to: Timestamp) -> None:
-        """Note that all rows up to a timestamp were given in parts. They are above all rows before them.
+        """Note that all rows up to a timestamp were given in parts. They are above all earlier rows.
 
         If there are more of them than can be remembered, none is remembered.
         """
@@ -106,7 +107,7 @@ class RecentVersions:
     def _add(self, block: _Block) -> None:
         rows = len(block.walls)
         if self._blocks and len(self._blocks[-1].walls) + rows <= _BLOCK_VERSIONS:
-            block = self._blocks.pop().with_later(block)  # so that few blocks are looked through
+            block = self._blocks.pop().with_later(block)  # so that there are few blocks to search
         self._blocks.append(block)
         self._count += rows
         while self._count > self._most:
@@ -129,7 +130,7 @@ class RecentVersions:
                 raise differs(place, int(rows.offsets[at]))
 
     def _values_of(self, updated: Timestamp, key: int) -> Sequence[int]:
-        """Return the hash of the value that a key was delivered with at a timestamp; empty if none was."""
+        """Return the hashes of the values that a key was delivered with at a timestamp; empty for none."""
         for each in reversed(self._blocks):
             if updated >= each.time(0):
                 same = (each.walls == updated.wall) & (each.logicals == updated.logical) & (each.keys == key)
@@ -137,9 +138,9 @@ class RecentVersions:
         return ()
 
     def _forget(self, too_many: int) -> None:
-        """Forget so many of the oldest versions at least.
+        """Forget some of the oldest versions: at least ``too_many``, or all of the oldest block.
 
-        A floor lies between timestamps, so all versions of a timestamp go together.
+        A floor lies between timestamps, so all versions of one timestamp are forgotten together.
         """
         oldest = self._blocks.popleft()
         self.floor = oldest.time(min(too_many, len(oldest.walls)) - 1)

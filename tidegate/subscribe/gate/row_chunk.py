@@ -18,7 +18,7 @@ from tidegate.hlc import Timestamp
 IntColumn: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-#: About what a row takes in memory beside the bytes of its key and value: objects, and numbers of columns.
+#: About how many bytes a row takes in memory beside its key and value: for objects and numbers of columns.
 _ROW_BYTES: Final = 160
 #: A decoded row takes about so many times the bytes of its value.
 _DECODED: Final = 10
@@ -28,8 +28,8 @@ class RowChunk(NamedTuple):
     """Some rows of one partition, as columns of equal length.
 
     Rows that have just come are in the order of their offsets. Rows that come back from a store are in any
-    order. ``records`` has the decoded form of those rows whose timestamps cannot be seen otherwise, and
-    ``None`` for each of the others. ``memory_bytes`` is an estimate of the memory that the chunk takes.
+    order. ``records`` has the decoded form of those rows whose timestamps cannot be read without decoding,
+    and ``None`` for the others. ``memory_bytes`` is an estimate of the memory that the chunk takes.
     """
 
     offsets: IntColumn
@@ -77,7 +77,7 @@ class RowChunk(NamedTuple):
         return self if len(at) == self.rows else self.at(at)
 
     def at(self, at: IntColumn) -> RowChunk:
-        """Return the rows at some positions, in the order of these."""
+        """Return the rows at some positions, in the order of the positions."""
         keys, values, records = self.keys, self.values, self.records
         places = at.tolist()
         return RowChunk(
@@ -91,7 +91,7 @@ class RowChunk(NamedTuple):
         )
 
     def _share(self, rows: int) -> int:
-        """Estimate the memory in bytes that so many of its rows take."""
+        """Estimate the memory in bytes that ``rows`` of its rows take."""
         return self.memory_bytes * rows // max(self.rows, 1)
 
 

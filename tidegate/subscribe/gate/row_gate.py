@@ -1,21 +1,22 @@
 """The gate itself: lets row versions through once all partitions of all topics are complete up to them.
 
 1. A row's timestamp is read when the row arrives. D is the timestamp up to which everything was delivered. A
-   row at or below D is a repeat, and is dropped. So is one at or below where its own topic begins: another
-   feed wrote that, and its markers do not count either. A row above D, but not above the last marker of its
-   own partition, is sorted in. A row above that marker waits: as bytes if its timestamp could be read without
-   decoding, else decoded.
+   row at or below D is a repeat, and is dropped. A row at or below the begin of its topic
+   (`GateStart.begins`) is dropped too: a former feed wrote it. Markers of that feed do not count either. A
+   row above D, but not above the last marker of its own partition, is kept for the next opening. A row above
+   that marker waits: as bytes if its timestamp could be read without decoding, else decoded.
 2. A marker ends its partition's segment. The *minimum* is the lowest marker of all partitions.
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
    dropped. Everything up to M is complete: the frontier is ``M.next()``.
-4. If the rows that wait take more memory than they may, all rows of the partition that has most of them are
-   moved to a store. They are taken back in step 3. If more rows are complete, in memory and out of it, than
-   an eighth of that memory holds, the gate opens in several steps, each up to a timestamp below M: rows that
-   are delivered are decoded, and take several times their bytes.
-5. Rows of a snapshot may have one timestamp, all of them. Where `GateStart.parts_up_to` says so, rows up to
-   it are let through in *parts*, as many rows as step 4 allows: in no order, copies too. The frontier of a
-   part is the one before: nothing more is complete. Behind the last part comes an opening without rows,
-   whose frontier says that all of them were there.
+4. If the rows that wait take more memory than they may, all rows of the partition with the largest part of
+   this memory are moved to a store. They are taken back in step 3. If the rows that are complete, in memory
+   and in the store, take more than an eighth of that memory, the gate opens in several steps, each up to a
+   timestamp below M. The reason is that rows are decoded when they are delivered, and then take several times
+   their bytes.
+5. All rows of a snapshot may have the same timestamp. Therefore rows up to `GateStart.parts_up_to` are let
+   through in *parts*, each with as many rows as step 4 allows, unsorted and with copies. The frontier of a
+   part is the frontier before it, because nothing more is complete. After the last part comes an opening
+   without rows. Its frontier says that all rows of the snapshot were there.
 
 Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a higher watermark had lost data.
 """
@@ -58,7 +59,7 @@ class GateOpening:
     def versions(self) -> tuple[RowVersion, ...]:
         """The rows decoded, in the order of timestamp, topic and key.
 
-        Raises ``UnreadableRow`` for one that cannot be decoded: nothing was delivered of this opening then.
+        Raises ``UnreadableRow`` for a row that cannot be decoded: then nothing of this opening was delivered.
         """
         return self.rows.versions(self.decode)
 
@@ -67,10 +68,10 @@ class GateOpening:
 class GateStart:
     """The beginning of a gate: above ``delivered``, and at these offsets.
 
-    A partition that has none begins at 0. Rows up to ``parts_up_to`` are let through in parts. ``begins`` has
-    for topics the timestamp up to which nothing on them is of their feed: a former feed had them.
-    ``silent_to`` has for topics the timestamp up to which markers may be a former feed's, though rows above
-    their begin are not.
+    A partition without an offset begins at 0. Rows up to ``parts_up_to`` are let through in parts. Some
+    topics had a former feed. ``begins`` has for such a topic the timestamp up to which all rows and markers
+    are the former feed's. ``silent_to`` has the timestamp up to which markers may be the former feed's,
+    although all rows above the topic's begin are the present feed's.
     """
 
     delivered: Timestamp = ZERO
@@ -95,7 +96,8 @@ class RowGate:
 
     Attributes:
         delivered: the timestamp up to which (inclusive) all rows were let through.
-        repeats: how many rows were dropped because the same version had come already.
+        repeats: how many rows were dropped: copies of versions that had come already, and rows at or below
+            their topic's begin.
         spilled_rows: how many rows were moved out of memory.
     """
 
@@ -114,7 +116,7 @@ class RowGate:
     ) -> None:
         """``decoders`` are by topic. ``partitions`` are all that have rows; ``ValueError`` if there are none.
 
-        ``spill`` says where rows go that have no room in memory; without it memory has no bound.
+        ``spill`` says where rows are moved that have no room in memory; without it memory has no bound.
         """
         start = start or GateStart()
         self._reader = VersionReader(decoders)
@@ -122,7 +124,7 @@ class RowGate:
         self.spilled_rows = 0
         self._spill = spill
         self._parts_up_to = start.parts_up_to
-        #: The memory that rows took when it was counted last, and that of all that were added since.
+        #: The memory that rows took when it was counted last, and the memory of all rows added since.
         self._counted_bytes = 0
         self._first_error = FirstError()
         store = None if spill is None else spill.store
@@ -144,14 +146,14 @@ class RowGate:
 
     @property
     def waiting_bytes(self) -> int:
-        """The number of bytes of the waiting rows' keys and values."""
+        """The number of bytes of the waiting rows' keys and values in memory."""
         return sum(wait.bytes for wait in self._waits.values())
 
     def add_record(self, place: FeedPartition, record: FeedRecord) -> None:
-        """Add a record. A record below an offset that was read already is passed over.
+        """Add a record. A record whose offset was read already is ignored.
 
         Raises ``PromiseBroken`` and ``UnreadableRow`` with topic, partition and offset; each later call
-        raises the same.
+        raises the same error.
         """
         self.add_records(place, RecordColumns.of((record,)))
 
@@ -191,15 +193,15 @@ class RowGate:
     def _mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         wait = self._wait_of(place)
         if resolved <= wait.silent_to and wait.marker <= wait.silent_to:
-            return  # of a former feed, or of what was delivered
+            return  # it is a former feed's, or nothing above what was delivered
         require_risen(place, offset, resolved, wait.marker)
         wait.pass_marker(resolved)
 
     def open(self) -> GateOpening | None:
-        """Return the rows that are complete since the last call; ``None`` if the minimum did not rise.
+        """Return the rows that became complete since the last call; ``None`` if the minimum did not rise.
 
-        Call it until it gives ``None``: with a spill many rows come in several steps. Raises
-        ``RepeatDiffers``, and ``SpillLost`` where rows do not come back.
+        Call it until it returns ``None``: with a spill many rows come in several steps. Raises
+        ``RepeatDiffers``, and ``SpillLost`` if the store does not give rows back.
         """
         with self._first_error:
             return self._open()
@@ -223,7 +225,8 @@ class RowGate:
         return GateOpening(frontier_after(up_to), rows, self._reader.row)
 
     def _open_part(self, bound: Timestamp, most_bytes: int) -> GateOpening:
-        """Let some of the rows up to a bound through; once there are none, say that it is complete."""
+        """Let some of the rows up to a bound through. If none are left, return the opening that says that all
+        rows up to the bound were there."""
         chunks: list[tuple[FeedPartition, RowChunk]] = []
         left = max(most_bytes, 1)
         for place, wait in self._waits.items():
@@ -242,16 +245,16 @@ class RowGate:
         return GateOpening(frontier_after(self.delivered), rows, self._reader.row)
 
     def _step_towards(self, minimum: Timestamp, budget_bytes: int) -> Timestamp:
-        """Return the highest timestamp up to a minimum whose rows take at most so much memory.
+        """Return the highest timestamp, up to a minimum, such that the rows up to it fit into the budget.
 
-        Rows of one timestamp are never parted, so these may be more than fit.
+        Rows of one timestamp stay together, so the rows of one timestamp may be more than the budget.
         """
         blocks = [block for wait in self._waits.values() for block in wait.spilled_up_to(minimum)]
         if not blocks and sum(wait.memory_bytes for wait in self._waits.values()) <= budget_bytes:
             return minimum
         chunks = [chunk for wait in self._waits.values() for chunk in wait.in_memory_up_to(minimum)]
-        # A block counts where it begins, since it is taken back whole; a row counts where it is. Rows with
-        # one wall stay together: that they differ in their logical parts alone is rare.
+        # A block counts at its lowest timestamp, since it is taken back whole; a row counts at its own. Rows
+        # with the same wall time stay together: rows that differ only in their logical parts are rare.
         walls = np.concatenate(
             [int_column([block.lowest.wall for block in blocks]), *(each.walls for each in chunks)]
         )
@@ -281,7 +284,7 @@ class RowGate:
         return sum(wait.memory_bytes for wait in self._waits.values())
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Return the offset to read each partition from, to have all that is above ``delivered`` again."""
+        """Return the offsets from which a resume has to read to get all above ``delivered`` again."""
         return {place: wait.first_offset(self.delivered) for place, wait in self._waits.items()}
 
     def next_offset(self, place: FeedPartition) -> int:

@@ -1,7 +1,7 @@
 """All versions of one partition that a reader has seen: a repeat is an exact copy of one of them.
 
 It grows with what is read, so it is for readers of a bounded part, such as the loader's tasks.
-`RecentVersions` is for those that go on without end.
+`RecentVersions` is for readers that go on without end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SeenVersions:
         self._digests: dict[tuple[bytes | None, Timestamp], int] = {}
 
     def are_new(self, rows: RowChunk) -> bool:
-        """Whether no version was seen before and none is there twice. Only then they are seen from now on."""
+        """Whether no version was seen before, and ``rows`` has none twice. If so, they count as seen now."""
         times = zip(rows.walls.tolist(), rows.logicals.tolist(), strict=True)
         digests: dict[Any, int] = dict(
             zip(zip(rows.keys, times, strict=True), map(hash, rows.values), strict=True)
@@ -35,7 +35,7 @@ class SeenVersions:
         return True
 
     def is_repeat(self, record: FeedRecord, updated: Timestamp) -> bool:
-        """Whether the version was seen before; it is from now on. Raises ``RepeatDiffers``."""
+        """Whether the version was seen before. From now on it counts as seen. Raises ``RepeatDiffers``."""
         version, digest = (record.key, updated), hash(record.value)
         known = self._digests.get(version)
         if known is None:

@@ -17,7 +17,7 @@ class _Segment(NamedTuple):
 
 
 class SegmentQueue:
-    """Holds segments until the minimum of all partitions is above the marker that each begins with.
+    """Holds each segment until the minimum of all partitions is above the marker before the segment.
 
     Rows are added to the open segment, which has no end yet. Most rows that wait are here.
 
@@ -38,7 +38,7 @@ class SegmentQueue:
         self.rows += chunk.rows
 
     def end(self, after: Timestamp) -> None:
-        """End the open segment, which began after a marker at ``after``. One without rows is left out."""
+        """End the open segment, which began after a marker at ``after``. Drop it if it has no rows."""
         if self._open:
             self._ended.append(_Segment(after, self._open))
             self._open = []
@@ -59,7 +59,7 @@ class SegmentQueue:
         return [chunk for segment in self._ended if segment.after < minimum for chunk in segment.chunks]
 
     def take_all(self) -> list[RowChunk]:
-        """Remove all rows, those of the open segment as well, and return them in their order."""
+        """Remove all rows, also those of the open segment, and return them in their order."""
         taken = self.chunks()
         self._ended.clear()
         self._open = []
@@ -67,12 +67,12 @@ class SegmentQueue:
         return taken
 
     def chunks(self) -> list[RowChunk]:
-        """Return all rows, in their order. Another thread may ask while one adds rows."""
+        """Return all rows, in their order. One thread may call this while another adds rows."""
         return [*(chunk for segment in tuple(self._ended) for chunk in segment.chunks), *self._open]
 
     def first_offset(self) -> int | None:
         """Return the lowest offset of a row; ``None`` without rows."""
-        # Copied in one go: another thread may ask for the figures while this one reads.
+        # The queue is copied first: another thread may ask for the figures while this one reads.
         for chunks in (*(segment.chunks for segment in tuple(self._ended)), self._open):
             if chunks:
                 return chunks[0].first_offset

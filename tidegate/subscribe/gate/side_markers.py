@@ -18,7 +18,7 @@ from tidegate.subscribe.gate.version_reader import VersionReader
 
 
 class _Laid(NamedTuple):
-    """A marker at offset ``end`` of the rows; ``offset`` is its own, in the topic of markers."""
+    """A marker for the rows below offset ``end``; ``offset`` is the marker's own, in the topic of markers."""
 
     end: int
     resolved: Timestamp
@@ -26,8 +26,8 @@ class _Laid(NamedTuple):
 
 
 class SideMarkers:
-    """Reads the records of one ``resolved_topic`` and gives its markers to a gate when their time has
-    come."""
+    """Reads the records of one ``resolved_topic``, and gives each marker to a gate when the rows below the
+    marker's offset were read."""
 
     __slots__ = ("_gate", "_laid", "_last", "_next", "_reached", "_reader", "_topic")
 
@@ -52,15 +52,16 @@ class SideMarkers:
                 self._pass_reached(rows)
 
     def reach(self, rows: FeedPartition, next_offset: int) -> None:
-        """Say that all rows of a partition below an offset were taken.
+        """Note that all rows of a partition below an offset were taken.
 
-        A consumer's position says it best: after the last row there may be offsets without a record.
+        A consumer's position is the best ``next_offset``: after the last row there may be offsets without a
+        record.
         """
         self._reached[rows] = max(self._reached.get(rows, 0), next_offset)
         self._pass_reached(rows)
 
     def offsets(self) -> dict[FeedPartition, int]:
-        """Return the offset to read each partition of the topic from, to have every marker above
+        """Return the offsets from which a resume has to read the topic of markers, to get every marker above
         ``delivered`` again."""
         offsets = dict(self._next)
         for rows, laid in self._laid.items():

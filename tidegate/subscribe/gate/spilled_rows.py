@@ -1,8 +1,8 @@
 """Rows that wait outside of memory, in a store that the gate is given.
 
-Rows of one partition are moved out in *blocks*. Of a block only its lowest timestamp, its first offset and
-its ticket stay in memory. It is written once, and taken back once: when the minimum reaches its lowest
-timestamp. Rows that were decoded already are decoded again then.
+Rows of one partition are moved out in *blocks*. Only the lowest timestamp, the first offset, the ticket and
+the size of a block stay in memory. A block is written once. It is taken back once: when the minimum reaches
+its lowest timestamp. Rows that had been decoded are then decoded again.
 
 A block is, in this order: how many rows it has (4 bytes); offsets, walls and logical parts (8 bytes each);
 the lengths of keys, then of values (4 bytes each, -1 for no value); the keys; the values.
@@ -21,25 +21,25 @@ from numpy.typing import NDArray
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, joined_chunks, memory_of
 
-#: Rows of a block take about so much memory: reading one back must not fill the memory again.
+#: The rows of a block take about so much memory: a block that is read back must not fill the memory again.
 BLOCK_BYTES: Final = 2 << 20
 BUDGET_BYTES: Final = 64 << 20
-#: An opening of the gate has at most this part of the budget: its rows are decoded, and take several times
-#: their bytes then.
+#: The rows of an opening take the budget divided by this, before they are decoded: decoded rows take several
+#: times their bytes.
 _OPENINGS: Final = 8
 _LITTLE: Final = "<i4"
 _LONG: Final = "<i8"
 
 
 class BlockStore(Protocol):
-    """Keeps blocks outside of memory. Raises ``SpillLost`` where it cannot, or cannot give one back whole."""
+    """Keeps blocks outside of memory. Raises ``SpillLost`` if it cannot keep one or give it back whole."""
 
     def put(self, block: bytes) -> int:
-        """Keep a block; returns its ticket."""
+        """Keep a block; return its ticket."""
         ...
 
     def pop(self, ticket: int) -> bytes:
-        """Give a block back, and forget it."""
+        """Return a block, and forget it."""
         ...
 
 
@@ -47,8 +47,8 @@ class BlockStore(Protocol):
 class Spill:
     """The place for rows beyond ``budget_bytes`` of memory. All partitions of a gate share this budget.
 
-    An opening of the gate is not made smaller than ``least_opening_bytes``: each one looks at all rows that
-    are complete, so many small ones would take long.
+    The memory for an opening of the gate is at least ``least_opening_bytes``: each opening looks at all rows
+    that are complete, so many small openings would take long.
     """
 
     store: BlockStore
@@ -57,7 +57,7 @@ class Spill:
 
     @property
     def opening_bytes(self) -> int:
-        """The bytes of memory that the rows of an opening may take, about, before they are decoded."""
+        """About how many bytes of memory the rows of an opening may take before they are decoded."""
         return max(self.budget_bytes // _OPENINGS, self.least_opening_bytes)
 
 
@@ -73,8 +73,9 @@ class SpilledBlock(NamedTuple):
 def move_out(chunks: Iterable[RowChunk], store: BlockStore) -> Iterator[SpilledBlock]:
     """Move the rows of some chunks to a store, in blocks. Raises ``SpillLost``.
 
-    The blocks have the rows in the order of their times. A block is taken back whole, and all blocks would be
-    at once if each had rows of all times, as after a scan in the order of keys.
+    The blocks have the rows in the order of their times. Without that order each block might have rows of all
+    times, as after a scan in the order of keys. Then all blocks would be taken back at the same time, because
+    a block is taken back whole.
     """
     some = [chunk for chunk in chunks if chunk.rows]
     if not some:

@@ -1,11 +1,11 @@
 """The timestamps of rows, read without decoding the rows.
 
-A row waits as bytes until it is complete, but the gate has to know at its arrival whether it is a repeat. In
-the wrapped envelope ``updated`` is the last member of the value, so its digits can be cut out of the end.
-The text ``"updated": "`` cannot stand within a text of a row, where its quotes have backslashes.
+A row waits as bytes until it is complete, but the gate has to know when the row arrives whether it is a
+repeat. In the wrapped envelope ``updated`` is the last member of the value, so its digits can be cut out of
+the value's end. The text ``"updated": "`` cannot be a part of a row's text: quotes have backslashes there.
 
-Almost all values end in the same 46 characters but for 29 digits. These are read for a whole batch in one go;
-the others one by one.
+Almost all values end in 46 characters that differ only in 29 digits. These ends are read for a whole batch in
+one go. All other values are read one by one.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def has_stamp(decoder: RecordDecoder) -> bool:
 
 
 def stamp(value: bytes | None) -> Timestamp | None:
-    """Return the timestamp at the end of a wrapped value; ``None`` if it is not there, and decoding has to
-    tell.
+    """Return the timestamp at the end of a wrapped value; ``None`` if it is not there, and the value has to
+    be decoded to find it.
 
     Example: ``{"after": null, "updated": "1.0000000002"}`` gives ``Timestamp(1, 2)``.
     """
@@ -62,9 +62,9 @@ def stamp(value: bytes | None) -> Timestamp | None:
 
 
 def usual_stamps(values: Sequence[bytes | None]) -> tuple[IntColumn, IntColumn, Mask]:
-    """Return walls and logical parts of wrapped values, and for which of them they could be read.
+    """Return the walls and logical parts of wrapped values, and the mask of the values that could be read.
 
-    ``stamp`` tells of the others: theirs are zero here.
+    The others have zeros here: ``stamp`` has to read them.
     """
     ends = [b"" if value is None else value[-_END_BYTES:] for value in values]
     whole = np.fromiter(map(len, ends), np.int64, len(ends)) == _END_BYTES

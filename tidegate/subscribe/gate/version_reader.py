@@ -1,4 +1,4 @@
-"""Reads records as rows and markers, with the place of whatever cannot be read."""
+"""Reads records as rows and markers. Its errors name the place of a record that cannot be read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class VersionReader:
         self._stamped = {topic for topic, decoder in decoders.items() if has_stamp(decoder)}
 
     def chunk(self, place: FeedPartition, records: RecordColumns) -> RowChunk | None:
-        """Return the rows among some records of one partition that are no markers; ``None`` for no rows.
+        """Return the rows among some records of one partition; ``None`` for no rows. No record is a marker.
 
-        A tombstone only lets log compaction forget a key: it is no row. A row whose timestamp cannot be seen
-        is decoded. Raises ``UnreadableRow`` for one that cannot be.
+        A tombstone only lets log compaction forget a key: it is no row. A row whose timestamp cannot be read
+        without decoding is decoded. Raises ``UnreadableRow`` for a row that cannot be decoded.
         """
         decoder = self._decoders[place.topic]
         if decoder.tombstones and None in records.values:
@@ -55,7 +55,7 @@ class VersionReader:
         return RowChunk(int_column(records.offsets), walls, logicals, keys, values, decoded, memory_bytes)
 
     def row(self, place: FeedPartition, record: FeedRecord) -> RowRecord:
-        """Decode a row. Raises ``UnreadableRow`` for what is none, or lacks its timestamp or values."""
+        """Decode a row. Raises ``UnreadableRow`` if it is no row, or lacks its timestamp or its values."""
         row = self._decoded(place, record)
         if not isinstance(row, RowRecord):
             raise _unreadable(place, record, "it is no row")
@@ -72,7 +72,7 @@ class VersionReader:
         return row
 
     def marker(self, place: FeedPartition, record: FeedRecord) -> MarkerRecord:
-        """Decode a marker. Raises ``UnreadableRow`` for what is none."""
+        """Decode a marker. Raises ``UnreadableRow`` for a record that is no marker."""
         marker = self._decoded(place, record)
         if not isinstance(marker, MarkerRecord):
             raise _unreadable(place, record, "it has no key, and is no marker")

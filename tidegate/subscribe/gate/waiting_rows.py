@@ -4,7 +4,8 @@ The rows between two markers are a *segment*; they wait as bytes where they can.
 A and ends with marker M, so all of its rows are above A. None of them is complete before the minimum of all
 partitions is above A. Then the segment is looked at, once. Rows above the minimum are carried over.
 
-What is moved out of memory is no segment any more: each block of it is taken back by its lowest timestamp.
+Rows that are moved out of memory are no segment any more. They are in blocks, and each block is taken back
+when the minimum reaches its lowest timestamp.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from tidegate.subscribe.gate.spilled_rows import BlockStore, SpilledBlock, move_
 
 
 class WaitingRows:
-    """One partition's segments, what was carried over, and how far the partition is.
+    """One partition's segments, the rows that were carried over, and how far the partition is.
 
     Attributes:
         begin: no row at or below it is taken.
-        silent_to: no marker at or below it counts; at least ``begin``.
+        silent_to: no marker at or below it counts; it is at least ``begin``.
         marker: its last marker; zero before the first.
         bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
         next_offset: the offset after the last record that was read.
-        memory_bytes: about how much memory the rows take that wait in memory.
+        memory_bytes: about how many bytes the rows take that wait in memory.
     """
 
     __slots__ = (
@@ -71,8 +72,7 @@ class WaitingRows:
         self.memory_bytes += chunk.memory_bytes
 
     def add_below_bound(self, chunk: RowChunk) -> None:
-        """Take rows at or below the partition's own marker, and above what was delivered: they are not
-        dropped."""
+        """Take rows at or below the partition's own marker that are above what was delivered."""
         self._carried.append(chunk)
         self._carried_rows += chunk.rows
         self.memory_bytes += chunk.memory_bytes
@@ -93,7 +93,7 @@ class WaitingRows:
         self._marker_offset = offset
 
     def move_out(self) -> int:
-        """Move all rows that are in memory to the store; returns how many. Raises ``SpillLost``."""
+        """Move all rows that are in memory to the store; return how many. Raises ``SpillLost``."""
         assert self._store is not None
         chunks = self._carried + self._segments.take_all()
         rows = sum(chunk.rows for chunk in chunks)
@@ -129,9 +129,9 @@ class WaitingRows:
         return complete
 
     def take_some_up_to(self, bound: Timestamp, most_bytes: int) -> list[RowChunk]:
-        """Take out about so many bytes of the rows at or below a bound, in no order; empty if there are none.
+        """Take out about ``most_bytes`` of the rows at or below a bound, unsorted; none if there are none.
 
-        ``bound`` is not above that of the partition. Raises ``SpillLost``.
+        ``bound`` is not above the partition's own bound. Raises ``SpillLost``.
         """
         segments = self._segments.take_below(bound)
         self._carried += segments
@@ -180,10 +180,10 @@ class WaitingRows:
             yield chunk
 
     def first_offset(self, delivered: Timestamp) -> int:
-        """Return the offset to read from, to have again every row that waits, and a marker above
-        ``delivered``.
+        """Return the offset from which a resume has to read, to get again every row that waits, and the last
+        marker if it is above ``delivered``.
 
-        Without the marker a partition that is ahead would seem to stand still until the next one.
+        Without the marker a partition that is ahead would seem to stand still until its next marker.
         """
         first = [chunk.first_offset for chunk in self._carried]
         first += [block.first_offset for block in self._spilled]

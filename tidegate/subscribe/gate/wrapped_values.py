@@ -1,8 +1,8 @@
-"""Wrapped values of JSON, decoded with the columns' names known: thousands of them in one go.
+"""Wrapped values of JSON, decoded fast because the columns' names are known: thousands of them in one go.
 
-That takes a sixth of the time that decoding takes otherwise. It refuses more than the other way does, and it
-takes the last one of a member that stands there twice. So whoever uses it decodes what it refuses the other
-way, and also what ``maybe_twice`` names.
+This takes a sixth of the time of the general decoder (`JsonDecoder`). It refuses some values that the general
+decoder takes. If a value has a member twice, it takes the last one. So its caller has to give the general
+decoder what it refuses, and also the values that ``maybe_twice`` names.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from msgspec import UNSET, UnsetType
 
 from tidegate.subscribe.gate.row_chunk import IntColumn, Mask, int_column
 
-#: The errors that decoding may raise for a value that has to be decoded the other way.
+#: The errors that decoding may raise for a value that has to be given to the general decoder.
 REFUSALS: Final = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
 _tuple_of = msgspec.structs.astuple
 #: The members of a wrapped value; the first two are always there.
 _BESIDE: Final = ("after", "updated", "before", "key", "mvcc_timestamp", "topic")
-#: So many values are looked through at a time.
+#: ``maybe_twice`` goes through so many values at a time.
 _PIECE: Final = 2_000
 _QUOTE, _COLON, _SPACE = b'": '
-#: The decoder compares names with what stands in JSON, so it takes no name that JSON has to escape.
+#: The decoder compares names with the text of the JSON, so it takes no name that JSON has to escape.
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
 
 
 class WrappedValues:
     """Decodes wrapped values whose rows have ``columns``; the ``optional`` ones may be absent.
 
-    A row is an object with the values of the columns in their order, ``UNSET`` for an absent one. With
-    ``members`` values have exactly these beside their rows.
+    A row is an object with the values of the columns in their order, ``UNSET`` for an absent column. If
+    ``members`` is given, values have exactly these members.
 
-    Values of one feed usually have the same members. They are decoded by a decoder that knows just these, so
-    nobody has to count the members of each value. Columns whose names have a quote, a backslash or a control
-    character are never decoded here.
+    Values of one feed usually have the same members. Then a decoder that knows just these members decodes
+    them, and the members of each value need not be counted. Columns whose names have a quote, a backslash or
+    a control character are never decoded here.
     """
 
     __slots__ = ("_any", "_exact", "_members", "_row")
@@ -57,7 +57,7 @@ class WrappedValues:
         self._members = None if members is None else tuple(sorted(members))
 
     def decoded(self, values: Sequence[bytes]) -> tuple[list[Any], IntColumn]:
-        """Return the decoded values, and how many members each has beside those of its rows.
+        """Return the decoded values, and how many members each has, without the members of its rows.
 
         Raises one of ``REFUSALS``.
         """
@@ -112,16 +112,16 @@ def _decoder(row: Any, members: Sequence[str] | None) -> Any:
 
 
 def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
-    """Return which of some texts of JSON may have a member twice: they may have more than were decoded.
+    """Return the positions of the texts of JSON that may have a member twice: more members than were decoded.
 
-    ``members`` is how many each has at least. A text within a value may look like a member: such a value is
-    returned too, although it has no member twice.
+    ``members`` says how many were decoded of each text. A string in a value may look like a member: such a
+    value is returned too, although it has no member twice.
     """
     found: list[int] = []
     for begin in range(0, len(values), _PIECE):
         piece, own = values[begin : begin + _PIECE], members[begin : begin + _PIECE]
         colons = _member_colons(piece)
-        # No text has fewer than were decoded, so that equal sums are of equal numbers.
+        # Each text has at least as many members as were decoded. So if the sums are equal, all numbers are.
         if np.count_nonzero(colons) == own.sum():
             continue
         ends = np.cumsum(np.fromiter(map(len, piece), np.int64, len(piece)))
@@ -134,7 +134,7 @@ def _member_colons(texts: Sequence[bytes]) -> Mask:
     """Return a mask over the bytes of the joined texts, without the last byte.
 
     It is true for a quote or white space that stands before a colon. Such a colon ends the name of a member,
-    unless it stands within a text.
+    or is a part of a string.
     """
     text = np.frombuffer(b"".join(texts), np.uint8)
     lead = text[:-1]

@@ -1,1 +1,1 @@
-"""The outputs stage: updates and frontiers in, the rows that a subscriber sees out."""
+"""The outputs stage: it takes updates and frontiers, and gives the rows that a subscriber sees."""

@@ -1,4 +1,4 @@
-"""The dialect of a subscription: its habits where tidegate and Materialize differ."""
+"""The dialect of a subscription: what it does where tidegate and Materialize differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate.errors import SettingsError
 
 
 class Dialect(enum.Enum):
-    """The value names it in keyword arguments and on the command line.
+    """A dialect. Its value is its name in keyword arguments and on the command line.
 
     | | tidegate | materialize |
     |---|---|---|

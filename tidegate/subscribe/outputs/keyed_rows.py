@@ -7,11 +7,12 @@
 | two, -1 and +1 | upsert: the new values | upsert: old values before, new values after |
 | anything else | key_violation: NULLs | key_violation: NULLs |
 
-A key that is written differently afterwards, as 1.0 and then 1.00, is two keys for whoever compares texts: a
-``delete`` of the old one and an ``upsert`` or ``insert`` of the new one stand for its ``upsert``.
+A change may write a key differently, as 1.0 before and 1.00 after. For a consumer that compares texts these
+are two keys. So there are two rows instead of the ``upsert``: a ``delete`` of the old key, and an ``upsert``
+or ``insert`` of the new key.
 
-Only one timestamp counts. So later rows of a violated key may say ``upsert`` or ``delete`` and be wrong;
-`tracked_keys` remembers the violation.
+Only the updates of one timestamp are looked at. So later rows of a violated key may say ``upsert`` or
+``delete`` and be wrong; `tracked_keys` remembers the violation.
 Source: Materialize ``src/adapter/src/active_compute_sink.rs``.
 """
 
@@ -42,7 +43,7 @@ _CLEAN: Final = {(1,): INSERT, (-1,): DELETE, (-1, 1): UPSERT}
 
 
 class KeyedRows:
-    """Makes one row of each key that has updates at a timestamp, in the order of the keys, NULLs last."""
+    """Makes the rows of the keys that have updates at a timestamp, in the order of the keys, NULLs last."""
 
     __slots__ = ("_shape",)
 
@@ -56,7 +57,7 @@ class KeyedRows:
 
 
 def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[RowValues, list[Update]]]:
-    """Return the updates of each key, in the order of the keys; keys with NULLs are equal to each other.
+    """Return the updates of each key, in the order of the keys. NULL is equal to NULL in a key.
 
     A key whose updates write it differently, as 1 and 1.0, is shown as ``first_spelled`` says.
     """
@@ -73,7 +74,7 @@ def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[
 
 
 def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
-    """Return what became of a key by its updates, as the table above says."""
+    """Return the change that its updates make to a key, as the table above says."""
     ordered = sorted(updates, key=lambda update: update.diff)
     state = _CLEAN.get(tuple(update.diff for update in ordered), KEY_VIOLATION)
     before = ordered[0].row if state in (DELETE, UPSERT) else None
@@ -82,7 +83,7 @@ def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
 
 
 def shown(change: KeyChange, shape: OutputShape) -> list[RowValues]:
-    """Return the output row of a change, or the two of a key that is written differently afterwards."""
+    """Return the output row of a change, or two rows if the key is written differently after the change."""
     before, after = change.before, change.after
     if before is not None and after is not None:
         old, new = (tuple([row[at] for at in shape.key]) for row in (before, after))

@@ -4,12 +4,13 @@
    AS OF is inclusive with a snapshot and exclusive without one.
 2. An update at or above UP TO is left out.
 3. When the frontier rises to F, the updates below F are shown timestamp by timestamp. Equal rows of a
-   timestamp are one row, with the sum of their diffs. Rows that are equal and written differently, as
-   1.0 and 1.00, are two: each one goes as it came. In Materialize's dialect no number has a scale, and both
-   are 1.
-4. With PROGRESS a progress row at F follows: no update below F will come any more, one *at* F may. The first
-   row of all is a progress row at AS OF; F is not repeated, nor shown at or below AS OF.
-5. A frontier at or above UP TO, or the empty one, ends the stream.
+   timestamp are one row, with the sum of their diffs. Rows that are equal but written differently, as
+   1.0 and 1.00, are two rows: a row is retracted in the form in which it was added. In Materialize's dialect
+   no number has a scale, and both are 1.
+4. With PROGRESS a progress row at F follows. It says that no update below F will come any more; an update
+   *at* F may still come. The first row of all is a progress row at AS OF. Each F has one progress row, and
+   only if it is above AS OF.
+5. A frontier at or above UP TO, or the empty frontier, ends the stream.
 
 Source: Materialize ``src/compute/src/sink/subscribe.rs``, ``src/adapter/src/active_compute_sink.rs``.
 """
@@ -48,7 +49,7 @@ class OutputBounds:
 
 
 class Outputs:
-    """The stage's state: the updates that wait, and how far it is."""
+    """The stage's state: the updates that wait, and the frontier that was reached."""
 
     __slots__ = ("_bounds", "_dialect", "_form", "_shape", "_waiting", "ended", "frontier")
 
@@ -98,8 +99,8 @@ class Outputs:
 
         ``None`` is the empty frontier: no update follows at all.
 
-        ``shown`` are rows of updates that were not held here, in their form; they come first. A frontier that
-        does not rise, and one after the end, give nothing.
+        ``shown`` are rows of updates that were not held here, already in the statement's form; they come
+        first. A frontier that does not rise gives no rows. After the end no frontier gives rows.
         """
         up_to = self._bounds.up_to
         ends = progress is None or (up_to is not None and progress >= up_to)

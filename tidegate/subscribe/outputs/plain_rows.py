@@ -31,7 +31,8 @@ TimeGroup: TypeAlias = tuple[RowValues, int, int]
 #: Types whose values Python orders as SQL does; a ``Decimal`` of a row is a number.
 _NUMBERS: Final = frozenset({int, Decimal})
 _ORDERED: Final = frozenset({bool, bytes, str})
-#: Makes the rows of changes: of the row before each, and the row after it. It may set elements of both lists.
+#: Makes the rows that show changes, out of the rows before and after each change. It may set elements of both
+#: lists.
 ShowChanges: TypeAlias = Callable[[Iterable[TimeGroup], _Rows, _Rows], list[RowValues]]
 
 
@@ -65,8 +66,8 @@ def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) ->
 
 
 def _diffs_one_by_one(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
-    """Return the diffs of rows whose first values are no numbers: the rows of each timestamp are sorted by
-    themselves."""
+    """Return the diffs of rows whose first values are no numbers. The rows of each timestamp are sorted
+    separately."""
     shown: list[RowValues] = []
     for head, begin, end in groups:
         for diff, rows in ((-1, before), (1, after)):
@@ -83,7 +84,7 @@ def _diffs_one_by_one(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) 
 
 
 def _there(rows: _Rows) -> IntColumn:
-    """Return the positions of the rows that there are."""
+    """Return the positions of the rows that are not ``None``."""
     return np.flatnonzero(np.fromiter(map(is_not, rows, repeat(None)), np.bool_, len(rows)))
 
 
@@ -93,9 +94,10 @@ def _groups_of_rows(groups: Sequence[TimeGroup]) -> IntColumn:
 
 
 def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
-    """Return the first value of each row, rounded; ``None`` where one is no number, or NaN.
+    """Return the first value of each row, rounded; ``None`` if one of them is no number, or NaN.
 
-    Rounding keeps the order: numbers that differ when they are rounded are in that order. Others may differ.
+    If two rounded numbers differ, the numbers have the same order. If they are equal, the numbers may still
+    differ.
     """
     if not rows or not rows[0]:
         return None
@@ -112,7 +114,8 @@ def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
 def _runs(same: Mask) -> list[tuple[int, int]]:
     """Return the runs of equal elements: the index at which each begins, and the index after its end.
 
-    ``same`` compares the second element with the first, and so on. Elements that stand alone are left out.
+    ``same`` says whether the second element is equal to the first, and so on. Runs of one element are left
+    out.
     """
     if not same.any():
         return []
@@ -129,7 +132,7 @@ class _KeyedChanges:
 
     def __init__(self, shape: OutputShape) -> None:
         self._key, self._rest = picker(shape.key), picker(shape.rest)
-        #: The function whose value rows are sorted by: the only value of a key as it is.
+        #: The function that gives what rows are sorted by: the key's values, or its only value by itself.
         self._only_key: Callable[[Any], Any] = itemgetter(*shape.key)
         in_order = (*shape.key, *shape.rest)
         self._reordered = None if in_order == tuple(range(len(in_order))) else picker(in_order)
@@ -220,7 +223,7 @@ def _leave_out_unchanged(before: _Rows, after: _Rows) -> None:
 
 
 def _differ_by_nan(before: RowValues | None, after: RowValues | None) -> bool:
-    """Whether the first values in which two rows differ are NaN or have it, which is one value in SQL."""
+    """Whether the first values in which two rows differ are NaN, or lists with NaN: NaN equals NaN in SQL."""
     if before is None or after is None:
         return False
     for old, new in zip(before, after, strict=True):
@@ -230,14 +233,14 @@ def _differ_by_nan(before: RowValues | None, after: RowValues | None) -> bool:
 
 
 def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
-    """Whether two rows are one row, where TRUE is not 1 and NaN is NaN, and written alike."""
+    """Whether two rows are the same row and are written alike. TRUE is not 1 here, and NaN equals NaN."""
     if before is None or after is None:
         return before is after
     return written_identity(before) == written_identity(after)
 
 
 def _sort_rows(rows: list[RowValues]) -> None:
-    """Sort rows by their values, NULLs last: as Python does where that is the same order."""
+    """Sort rows by their values, NULLs last. Python compares them itself if that gives the same order."""
     if _python_orders(zip(*rows, strict=True), len(rows)):
         rows.sort()
     else:
@@ -253,19 +256,19 @@ def _order(keys: Sequence[Any]) -> list[int]:
 
 
 def _python_orders(columns: Iterable[Sequence[Any]], count: int) -> bool:
-    """Whether Python orders rows as SQL does: not with NULLs, NaN, and JSON's values of several types."""
+    """Whether Python orders rows as SQL does. It does not for NULL, NaN, and JSON values of several types."""
     for column in columns:
         types = {*map(type, column)}
         if not (types <= _NUMBERS or (len(types) == 1 and types <= _ORDERED)):
             return False
         if len({*column}) == count:
-            return True  # what comes after makes no difference
+            return True  # the columns after this one do not change the order
     return True
 
 
 def picker(positions: tuple[int, ...]) -> Callable[[RowValues], RowValues]:
-    """Return a function that picks these values of a row as a tuple; ``itemgetter`` does not for fewer than
-    two."""
+    """Return a function that picks these values of a row as a tuple. ``itemgetter`` gives no tuple for fewer
+    than two."""
     if len(positions) > 1:
         return itemgetter(*positions)
     if not positions:

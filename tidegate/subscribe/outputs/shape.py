@@ -51,7 +51,7 @@ class OutputShape:
         key: positions of the KEY columns, in the order of their list.
         rest: positions of all other columns.
         order_by: what rows of one timestamp are sorted by.
-        progress: whether progress rows are among them.
+        progress: whether progress rows are among the rows.
     """
 
     columns: tuple[str, ...]
@@ -134,7 +134,10 @@ def _row_order(
 def _sorted_position(
     columns: tuple[str, ...], qualifiers: tuple[tuple[str, ...], ...], item: SortItem
 ) -> int:
-    """Read a column by its name, ``mz_diff``, or a position: 1 is mz_diff, 2 the first column."""
+    """Return the position of the column that an item names: by its name, as ``mz_diff``, or by a number.
+
+    The number 1 means mz_diff, 2 the first column.
+    """
     match item.target:
         case ColumnReference() as column:
             unqualified = (DIFF_COLUMN, *columns)

@@ -24,7 +24,7 @@ from tidegate.subscribe.updates.update import RowValues, Update, consolidated
 
 
 class TrackedKeys:
-    """Does what ``KeyedRows`` does, by all that is live and not by one timestamp alone."""
+    """Does what ``KeyedRows`` does, but looks at all live rows of a key, not only at one timestamp."""
 
     __slots__ = ("_live", "_shape")
 

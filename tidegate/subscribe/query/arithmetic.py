@@ -18,7 +18,7 @@ Number: TypeAlias = int | float | Decimal
 #: More digits than sums and products of columns have.
 _MOST_DIGITS: Final = 2_000
 _EXACT: Final = Context(prec=_MOST_DIGITS, rounding=ROUND_HALF_EVEN)
-#: The digits of a quotient behind those of its whole part.
+#: The digits of a quotient after those of its whole part.
 _QUOTIENT_DIGITS: Final = 38
 #: The most bits of an integer; products of products would grow without end.
 MOST_BITS: Final = 4_096
@@ -92,7 +92,7 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
 
 
 def _has_value(operator: str, left: Any, right: Any) -> bool:
-    """Whether the result is a number. It is NaN where an operand is, and for infinities as in oo - oo."""
+    """Whether the result is not NaN. It is NaN if an operand is, and for infinities, as in oo - oo."""
     if type(left) is int or (_is_finite(left) and _is_finite(right)):
         return True
     if left != left or right != right:
@@ -122,7 +122,7 @@ def _shown(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number; truth values are none."""
+    """Whether a value is a number. Truth values are not numbers."""
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
@@ -135,7 +135,7 @@ def _alike(left: Any, right: Any) -> tuple[Any, Any]:
 
 
 def as_float(number: int | float | Decimal) -> float:
-    """Return a number as a float. Raises ``OverflowError`` for a finite one that is beyond all floats."""
+    """Return a number as a float. Raises ``OverflowError`` for a finite number that is beyond all floats."""
     result = float(number)
     if math.isinf(result) and _is_finite(number):
         raise OverflowError

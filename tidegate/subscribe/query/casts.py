@@ -19,7 +19,7 @@ _TRUTHS: Final = {
 }
 
 
-#: Types of texts: a text is itself there.
+#: The types of texts. A cast of a text to one of them gives the same text.
 TEXT_TYPES: Final = ("string", "text", "varchar")
 
 #: No integer of ``MOST_BITS`` has so many digits.
@@ -32,7 +32,7 @@ _NAN: Final = Decimal("NaN")
 def _written_out(value: Decimal) -> Decimal:
     """Return a number if all its digits can be written.
 
-    Raises ``OverflowError`` for others: 1E+999999999 has a gigabyte of digits.
+    Raises ``OverflowError`` for other numbers: 1E+999999999 has a gigabyte of digits.
     """
     if value.is_finite() and value and max(value.adjusted(), -int(value.as_tuple().exponent)) > _MOST_DIGITS:
         raise OverflowError
@@ -56,9 +56,9 @@ def _integer(value: Any) -> int:
 
 
 def _plain_digits(text: str) -> str:
-    """Return a text that may be a number's. Raises ``ValueError`` for what only Python reads as a number.
+    """Return a text that may be a number. Raises ``ValueError`` if only Python would read it as a number.
 
-    Examples: ``1_000``, and digits of other scripts.
+    Examples of such texts: ``1_000``, and digits of other scripts.
     """
     if "_" in text or not text.isascii():
         raise ValueError
@@ -77,7 +77,7 @@ def _boolean(value: Any) -> bool:
 def numeric(value: Any) -> Decimal:
     """Return a decimal. A NaN has no sign and no digits, as in PostgreSQL; a float has its shortest digits.
 
-    Raises ``ValueError`` for a NaN that signals: decimals cannot be compared with it.
+    Raises ``ValueError`` for a signaling NaN: decimals cannot be compared with it.
     """
     if isinstance(value, str):
         value = _plain_digits(value)
@@ -97,7 +97,7 @@ def _float(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    """Return a value's text: that of a JSON feed, but for numbers, which have no exponent without need."""
+    """Return a value's text: that of a JSON feed, except that a decimal never has an exponent."""
     match value:
         case str():
             return value
@@ -121,7 +121,7 @@ CAST_TYPES: Final = frozenset(_CASTS)
 def cast(value: Any, sql_type: str) -> Any:
     """Return the value in that type; NULL stays NULL.
 
-    Raises ``EvaluationError`` for a value that has no form there.
+    Raises ``EvaluationError`` for a value that has no form in that type.
     """
     if value is None:
         return None

@@ -90,7 +90,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _bits(value: Any) -> str:
-    """Return bits as text. Avro has the number of bits in the last word, then words from the left."""
+    """Return bits as text. Avro has first the number of bits in the last word, then the words in order."""
     if isinstance(value, str):
         if value.strip("01"):
             raise ValueError
@@ -139,9 +139,9 @@ def number_reader(sql_type: SqlType | None) -> Read | None:
 
 
 def order_reader(sql_type: SqlType | None) -> Read | None:
-    """Return the function that makes of a column's value what it is compared and sorted by.
+    """Return the function that turns a column's value into what it is compared and sorted by.
 
-    ``None`` stands for the value itself.
+    ``None`` means that this is the value itself.
     """
     if sql_type is None:
         return None
@@ -184,7 +184,7 @@ _TEXTS: Final[Mapping[Kind, Callable[[Any], str]]] = {
 
 
 def text_reader(sql_type: SqlType | None) -> Read | None:
-    """Return the function that gives a value the text of a feed in JSON; ``None`` where it has one."""
+    """Return the function that turns a value into its text in a JSON feed; ``None`` if none is needed."""
     if sql_type is not None and sql_type.kind is Kind.TIMETZ:
         return _short_offset
     text = None if sql_type is None else _TEXTS.get(sql_type.kind)

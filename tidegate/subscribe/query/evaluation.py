@@ -1,6 +1,6 @@
 """Expressions with values: each is compiled once, into a function of a row's values.
 
-An operator gives NULL when one of its operands is NULL, but for those of `three_valued`.
+An operator gives NULL when one of its operands is NULL, except the operators of `three_valued`.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _CAST: Final = "cast "
 _NULLIF: Final = "nullif"
 #: Operators that compare their operands, beside ``nullif``.
 _COMPARING: Final = frozenset({*COMPARISONS, "in", "is same"})
-#: Functions of texts, by their letters.
+#: Operators that look at the letters of texts.
 _READS_LETTERS: Final = frozenset({"||", "char_length", "ilike", "length", "like", "lower", "upper"})
 _TO_TEXT: Final = frozenset(f"{_CAST}{name}" for name in TEXT_TYPES)
 
 
 def compile_expression(expression: Expression, scope: Scope, work: RowWork | None = None) -> Evaluate:
-    """Return the function that gives an expression's value for a row. It counts in ``work`` what operations
-    on texts take.
+    """Return the function that gives an expression's value for a row. The function counts in ``work`` the
+    steps that operations on texts take.
 
     Raises ``SubscribeStatementError`` for columns and functions that do not exist.
     """
@@ -88,7 +88,7 @@ def _compiled_operation(operation: Operation, operands: list[Compiled], work: Ro
 
 
 def _require_letters(operation: Operation, operands: Sequence[Compiled]) -> None:
-    """Raise ``SubscribeStatementError`` for bytes: a JSON feed has them as the text of their hexadecimals."""
+    """Raise ``SubscribeStatementError`` for bytes: a JSON feed writes them as hexadecimal digits."""
     for each in operands:
         if each.type is not None and each.type.kind is Kind.BYTES:
             raise StatementFault.UNKNOWN_FUNCTION.error(
@@ -104,7 +104,10 @@ def _column(at: int, sql_type: SqlType | None) -> Evaluate:
 
 
 def operations_in(expression: Expression) -> int:
-    """Count the operations of an expression: one that takes many operands is as many."""
+    """Count the operations of an expression. An operation with n operands counts as n - 1, at least as 1.
+
+    IN with constants counts as 1.
+    """
     count, waiting = 0, [expression]
     while waiting:
         each = waiting.pop()
@@ -119,7 +122,10 @@ def _is_in_constants(operation: Operation) -> bool:
 
 
 def is_true(value: Any) -> bool:
-    """Whether a row passes a WHERE: false and NULL do not. Raises ``EvaluationError`` for no truth value."""
+    """Whether a value of WHERE lets a row pass: false and NULL do not.
+
+    Raises ``EvaluationError`` for a value that is no truth value.
+    """
     return truth(value) is True
 
 
@@ -172,9 +178,9 @@ def _of_several(function: Callable[..., Any], operands: list[Evaluate]) -> Evalu
 
 
 def _strict(name: str, work: RowWork) -> tuple[Callable[..., Any], Sequence[int]] | None:
-    """Return a function and how many operands it takes; ``None`` for an unknown one. It counts in ``work``.
+    """Return the function of an operator, and how many operands it takes; ``None`` for an unknown name.
 
-    It is not called with NULL.
+    The function counts its steps in ``work``. It is never called with NULL.
     """
     if name in COMPARISONS:
         return (lambda left, right: compare(name, left, right, work)), (2,)

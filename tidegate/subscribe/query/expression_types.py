@@ -1,4 +1,4 @@
-"""The SQL types of operations, as far as their operands' are known."""
+"""The SQL types of operations, as far as the types of their operands are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.subscribe.query.three_valued import Evaluate
 
 _INT, _FLOAT, _DECIMAL = (SqlType(kind) for kind in (Kind.INT, Kind.FLOAT, Kind.DECIMAL))
 _BOOL, _STRING = SqlType(Kind.BOOL), SqlType(Kind.STRING)
-#: Of two numbers of different types, arithmetic gives the one that is later here.
+#: Arithmetic with numbers of two types gives the type that is later here.
 _WIDTHS: Final = {Kind.INT: 0, Kind.DECIMAL: 1, Kind.FLOAT: 2}
 _CAST: Final = "cast "
 _NAMED: Final[Mapping[str, SqlType]] = {
@@ -34,7 +34,7 @@ class Compiled(NamedTuple):
 
     Attributes:
         evaluate: gives its value for a row.
-        type: its SQL type; ``None`` for NULL, for a text that is a constant, and where it is not known.
+        type: its SQL type; ``None`` for NULL, for a constant text, and if the type is not known.
         is_constant: whether it has one value for all rows.
     """
 
@@ -77,9 +77,9 @@ def result_type(operator: str, operands: Sequence[Compiled]) -> SqlType | None:
 
 
 def common_type(operands: Sequence[Compiled]) -> SqlType | None:
-    """Return the one type that all operands have, or can be given: numbers have that of the widest of them.
+    """Return the type that all operands have or can be given: for numbers it is the widest of their types.
 
-    Constants without a type do not count.
+    ``None`` if there is no such type. Constants without a type do not count.
     """
     types = [each.type for each in operands if each.type is not None or not each.is_constant]
     known = [each for each in types if each is not None]

@@ -6,8 +6,8 @@
 | TIME | nanoseconds of the day |
 | TIMETZ | nanoseconds of the day in UTC, then the zone, the one furthest east first |
 
-``infinity`` is above all moments, ``-infinity`` below them. A text without a zone is in UTC. A zone that a
-TIMESTAMP has is not looked at, as in PostgreSQL.
+``infinity`` is above all moments, ``-infinity`` below them. A text without a zone is in UTC. The zone in a
+text of a TIMESTAMP is ignored, as in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DAY: Final = 86_400 * _SECOND
 _MICROSECOND: Final = 1_000
 _INFINITY: Final = 1 << 100
 _INFINITIES: Final = {"infinity": _INFINITY, "+infinity": _INFINITY, "-infinity": -_INFINITY}
-#: The ends of most texts: those that are no infinity.
+#: The last characters of most texts. A text that ends in one of them is no infinity.
 _DIGIT_OR_Z: Final = (*"Z0123456789",)
 #: More than the seconds that a zone can be away from UTC.
 _ZONES: Final = 1 << 18
@@ -70,7 +70,7 @@ def timestamp_number(value: Any, *, zoned: bool = False) -> int:
 
 
 def timestamp_nanos(value: Any, *, zoned: bool = False) -> int:
-    """Do the same for values that are no infinity by name: those of a feed."""
+    """Do the same, as nanoseconds, for a value of a feed, which never has an infinity by its name."""
     if isinstance(value, str):
         found = _matched(_TIMESTAMP_TEXT, value)
         number = _days(found) * _DAY + (_clock(found) if found["hour"] else 0)
@@ -122,7 +122,7 @@ def _days(found: re.Match[str]) -> int:
 
 @lru_cache(maxsize=4096)
 def _days_of(sign: str, year_text: str, month_text: str, day_text: str, era: str | None) -> int:
-    """Return the days since 1970-01-01. The year 0 is 1 BC; before it a feed in JSON writes ``-0001``."""
+    """Return the days since 1970-01-01. The year 0 is 1 BC. A feed in JSON writes 2 BC as ``-0001``."""
     year, month, day = int(year_text), int(month_text), int(day_text)
     if era is not None and (sign or not year):
         raise ValueError("no year of an era")

@@ -1,8 +1,8 @@
-"""LIKE and ILIKE: ``%`` is any text, ``_`` any character, a backslash takes what follows as it is.
+"""LIKE and ILIKE: ``%`` is any text, ``_`` any character. A character after a backslash stands for itself.
 
-The pieces between ``%`` are found one after the other. Each is some *runs* of plain text with ``_`` between
-them. Python finds a run in linear time; wherever it stands, the other runs of the piece are compared. Their
-number has a bound, so that the time grows as the text does.
+The pieces between ``%`` are found one after the other. A piece has one or more *runs* of plain text with
+``_`` between them. Python finds a run in linear time. Wherever that run stands, the other runs of the piece
+are compared. The number of runs has a bound, so the time grows linearly with the text.
 
 ILIKE folds the text and the pattern in the same way, character by character, and then does what LIKE does.
 """
@@ -19,20 +19,21 @@ from tidegate.subscribe.query.query_work import SOUGHT, RowWork
 _TOKEN: Final = re.compile(r"\\(?P<taken>.)|(?P<any>%)|(?P<one>_)|(?P<plain>[^\\%_]+|\\$)", re.DOTALL)
 #: The most characters of a pattern: as long as a statement. A column may be a pattern too.
 MOST_CHARACTERS: Final = 65_536
-#: Runs, and characters, of a piece with ``_`` between runs that is searched for: wherever one of its runs
-#: stands, all of them may be compared.
+#: The most runs, and the most characters, of a piece with several runs that is searched for: wherever one of
+#: its runs stands, all of them may be compared.
 MOST_RUNS: Final = 16
 MOST_PIECE: Final = 1_000
-#: A run is searched for by its begin: `str.find` prepares for all that it searches for, at each call.
+#: In a piece with several runs, only so many first characters of a run are searched for: at each call
+#: `str.find` first goes through the whole text that it searches for.
 _SOUGHT: Final = 64
 _PATTERNS_KEPT: Final = 128
-#: Longer patterns are read again for each row: what is kept of one may take twenty times as much.
+#: Longer patterns are read again for each row: a pattern that is kept may take twenty times its own bytes.
 _KEPT_CHARACTERS: Final = 1_000
-#: Places of a text at which a piece was looked for are counted so many at a time.
+#: Each time that a piece was compared at so many places of a text, the steps are counted.
 _LOOKS: Final = 1_000
 
-#: Characters that are equal without regard to case, beside those that ``lower`` makes equal. All are taken
-#: for the first. Source: CPython's ``Lib/re/_casefix.py``, by which IGNORECASE goes.
+#: Characters that are equal without regard to case, beside those that ``lower`` makes equal. All of a group
+#: are replaced by its first. Source: CPython's ``Lib/re/_casefix.py``, which IGNORECASE follows.
 _ALSO_EQUAL: Final = (
     "i\u0131", "s\u017f", "\xb5\u03bc", "\u0345\u03b9\u1fbe", "\u0390\u1fd3", "\u03b0\u1fe3",
     "\u03b2\u03d0", "\u03b5\u03f5", "\u03b8\u03d1", "\u03ba\u03f0", "\u03c0\u03d6", "\u03c1\u03f1",
@@ -40,7 +41,7 @@ _ALSO_EQUAL: Final = (
     "\u0442\u1c84\u1c85", "\u044a\u1c86", "\u0463\u1c87", "\u1c88\ua64b", "\u1e61\u1e9b", "\ufb05\ufb06",
 )  # fmt: skip
 _FIRST_OF_EQUAL: Final = {ord(each): equal[0] for equal in _ALSO_EQUAL for each in equal[1:]}
-#: The only character whose small letter is two.
+#: The only character whose small letter has two characters.
 _DOTTED: Final = "\u0130"
 
 
@@ -51,13 +52,13 @@ class _Piece(NamedTuple):
     runs: tuple[tuple[int, str], ...]
 
     def stands(self, text: str, at: int) -> bool:
-        """Whether the text has it there; ``at`` is such that it does not end behind the text."""
+        """Whether the text has the piece at ``at``. The text is long enough for the whole piece there."""
         return all(text.startswith(run, at + offset) for offset, run in self.runs)
 
     def end_in(self, text: str, at: int, work: RowWork) -> int:
-        """Return where it ends in the text, where it stands first from ``at`` on; -1 if it does not.
+        """Return where the piece ends in the text, at its first place from ``at`` on; -1 if it has none.
 
-        Raises ``LimitExceeded`` for a piece of many runs, and where ``work`` does.
+        Raises ``LimitExceeded`` for a piece of many runs, and if ``work`` raises it.
         """
         if not self.runs:
             return at + self.length if at + self.length <= len(text) else -1
@@ -85,7 +86,7 @@ class _Piece(NamedTuple):
 
 
 def is_like(text: str, pattern: str, *, fold: bool = False, work: RowWork | None = None) -> bool:
-    """Whether the whole text is as the pattern says; ``fold`` passes over case.
+    """Whether the whole text is as the pattern says; with ``fold`` case does not matter.
 
     Raises ``LimitExceeded`` for a pattern that takes too long, alone or with all other ``work``.
     """
@@ -116,7 +117,7 @@ def is_like(text: str, pattern: str, *, fold: bool = False, work: RowWork | None
 
 
 def _folded(text: str) -> str:
-    """Return a text of as many characters, which is equal for texts that differ in case alone."""
+    """Return a text with the same number of characters, equal for two texts that differ only in case."""
     if text.isascii():
         return text.lower()
     return text.replace(_DOTTED, "i").lower().translate(_FIRST_OF_EQUAL)

@@ -1,15 +1,16 @@
-"""Bounds the time of a query: no statement holds a thread for long, whatever it asks for.
+"""Bounds the time of a query: no statement occupies a thread for long, whatever it asks for.
 
-Work is counted in *steps* of about a microsecond. An operation is a step; so are some characters of a text
-that an operation goes through. Three things have a bound:
+Work is counted in *steps* of about a microsecond. An operation is a step. When an operation goes through a
+text, a number of characters is a step, too. The steps of three things have a bound:
 
 1. A row (`RowWork`).
-2. What comes in one go and can be cut: a larger piece is cut (`PieceFull`).
-3. What has to come at once (`ShownBytes`). A query of up to `FREE_STEPS` a row meets no bound, however many
-   rows there are.
+2. A result that can be cut into pieces: a larger piece is cut (`PieceFull`).
+3. A result that has to come as a whole (`ShownBytes`). This bound never stops a query of up to `FREE_STEPS`
+   for each row, however many rows there are.
 
-After every `PAUSE_STEPS` a query pauses (`ProcessShare.pause`): others go on, and whoever is closed ends. A
-query that shares its process with nobody has none of these bounds: in the client library it is one's own.
+After every `PAUSE_STEPS` a query pauses (`ProcessShare.pause`): other queries go on, and the query ends if
+its subscription was closed. A query without a `ProcessShare` has none of these bounds: in the client library
+a process runs only its own queries.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from typing import Any, Final
 
 from tidegate.errors import LimitExceeded
 
-#: Steps for a row, for a piece, and for what has to come at once.
+#: The most steps for a row, for a piece, and for a result that has to come as a whole.
 ROW_STEPS: Final = 200_000
 PIECE_STEPS: Final = 400_000
 WHOLE_STEPS: Final = 100_000_000
 NO_BOUND: Final = 1 << 62
-#: Steps for each row that no bound counts.
+#: Up to so many steps for each row are always allowed in a result that has to come as a whole.
 FREE_STEPS: Final = 200
 PAUSE_STEPS: Final = 2_000
 
-#: Characters that an operation goes through in a step: one that reads each, such as a cast to a number; LIKE
-#: that looks for a text; one that changes letters of ASCII; and one that copies.
+#: The characters of a text that are one step: for an operation that reads each character, such as a cast to a
+#: number; for LIKE that searches; for a change of ASCII letters; and for a copy.
 CHARACTERS: Final = 32
 SOUGHT: Final = 128
 LETTERS: Final = 1_024
@@ -40,7 +41,7 @@ class RowWork:
     """Counts the steps that a query takes for one row.
 
     Attributes:
-        taken: the steps so far. Whoever goes on to the next row sets it back.
+        taken: the steps so far. The caller sets it back for the next row.
     """
 
     __slots__ = ("_most", "taken")

@@ -1,7 +1,8 @@
-"""Rows in an order, and where the first so many of them end, while rows come and go.
+"""Rows in an order, and the place where the first ``most`` of them end, while rows come and go.
 
 Equal rows are one *entry* with a count. An *edge* says where the first ``most`` rows end. When an entry comes
-or goes before the edge, the edge moves over as many rows as came or went. So nobody goes through all rows.
+or goes before the edge, the edge moves over as many rows as came or went. So a single change does not go
+through all rows. Many changes are taken together, and go through all rows once (`RankedOrder.merge`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidegate.subscribe.updates.update import RowValues
 from tidegate.subscribe.updates.value_order import SortKey
 
 _RANK: Final = attrgetter("rank")
-#: So many entries are sorted without a break.
+#: At most so many entries are sorted without a pause.
 RUN_ENTRIES: Final = 5_000
 
 
@@ -29,7 +30,7 @@ class Entry:
         rank: what it is sorted by.
         row: the row as it is shown.
         shown_bytes: the bytes that the row takes in memory.
-        source_bytes: the bytes of the table's row that it is made from.
+        source_bytes: the bytes of the table's row that the row is made from.
         count: how many copies there are; it is below zero while an addition has not come yet.
     """
 
@@ -47,7 +48,7 @@ class Entry:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the order that it stands for."""
+        """The number of rows in the order that this entry stands for."""
         return max(self.count, 0)
 
 
@@ -73,14 +74,14 @@ class Edge:
             self.index += 1
 
     def rows_of(self, entry: Entry, at: int) -> int:
-        """Return how many of the first rows an entry is, which stands at ``at``."""
+        """Return how many of the first rows are copies of an entry, which stands at ``at``."""
         if at == self.index:
             return min(entry.rows, self.most - self.before)
         return entry.rows if at < self.index else 0
 
 
 class RankedOrder:
-    """The entries in their order; those of one rank as they came. ``edges`` are kept up to date."""
+    """The entries in their order; entries of one rank as they came. ``edges`` are kept up to date."""
 
     __slots__ = ("_edges", "_entries")
 
@@ -89,14 +90,14 @@ class RankedOrder:
         self._entries: list[Entry] = []
 
     def position(self, entry: Entry) -> int:
-        """Return where an entry stands that is there."""
+        """Return where an entry stands. The entry must be in the order."""
         at = bisect_left(self._entries, entry.rank, key=_RANK)
         while self._entries[at] is not entry:
             at += 1
         return at
 
     def is_behind(self, entry: Entry, edge: Edge) -> bool:
-        """Whether an entry stands after the one amid which an edge is: a look at its rank says so."""
+        """Whether an entry stands after the entry in which an edge lies. Only the ranks are compared."""
         return edge.index < len(self._entries) and self._entries[edge.index].rank < entry.rank
 
     def insert(self, entry: Entry) -> None:
@@ -120,7 +121,7 @@ class RankedOrder:
             del self._entries[at]
 
     def merge(self, new: Iterable[Entry], pause: Callable[[], object]) -> None:
-        """Take many entries, and let those go that have no count: in one go through all of them."""
+        """Add many entries, and remove the entries whose count is 0. This goes through all entries once."""
         edges = [(edge, self._first_left(edge)) for edge in self._edges]
         kept = [entry for entry in self._entries if entry.count]
         self._entries = _sorted(kept, [entry for entry in new if entry.count], pause)
@@ -129,11 +130,11 @@ class RankedOrder:
             edge.before = sum(entry.rows for entry in islice(self._entries, edge.index))
 
     def _first_left(self, edge: Edge) -> Entry | None:
-        """Return the first entry at an edge or behind it that stays."""
+        """Return the first entry at or after an edge whose count is not 0, and which therefore stays."""
         return next((entry for entry in islice(self._entries, edge.index, None) if entry.count), None)
 
     def at_edges(self) -> list[Entry]:
-        """Return the entries amid which an edge is."""
+        """Return the entries in which an edge lies."""
         return [self._entries[edge.index] for edge in self._edges if edge.index < len(self._entries)]
 
     def settle(self) -> list[Entry]:
@@ -142,10 +143,10 @@ class RankedOrder:
 
 
 def _sorted(kept: list[Entry], new: list[Entry], pause: Callable[[], object]) -> list[Entry]:
-    """Return entries that are in order and new ones, all in order; those of one rank as they came.
+    """Return ``kept``, which is in order, and ``new`` in one order; entries of one rank stay as they came.
 
-    Python sorts a list without a break, and no other thread goes on meanwhile. So a long one is sorted in
-    runs, and these are merged one by one.
+    Python sorts a list without a break, and no other thread goes on meanwhile. So a long list is sorted in
+    runs, and the entries of the runs are merged one by one.
     """
     if len(new) <= RUN_ENTRIES:
         return sorted(kept + new, key=_RANK)

@@ -38,7 +38,7 @@ class Scope:
     def position(self, reference: ColumnReference) -> int:
         """Return where the column stands in a row.
 
-        Raises ``SubscribeStatementError`` for none, and for several.
+        Raises ``SubscribeStatementError`` if no column has the name, and if several have it.
         """
         *qualifier, name = reference.parts
         found = self._places.get(name, ())

@@ -38,7 +38,7 @@ _RANKED_STEPS: Final = 20
 
 @total_ordering
 class _Downward:
-    """A sort key that sorts the other way round."""
+    """A sort key for descending order."""
 
     __slots__ = ("key",)
 
@@ -59,9 +59,9 @@ class _SortedBy(NamedTuple):
     """The key that a row is sorted by, and its size.
 
     Attributes:
-        key: it orders rows.
-        made_bytes: what it takes beside the row.
-        copied_bytes: what the key of JSON takes, which has a copy of all members.
+        key: what rows are compared by.
+        made_bytes: the bytes that the key takes beside the row.
+        copied_bytes: the bytes that the key of a JSON value takes: it has a copy of all members.
     """
 
     key: Any
@@ -95,13 +95,13 @@ class _Sort:
 
 
 class Selection:
-    """A query over one relation, ready to be applied. It has state only where it has a LIMIT or OFFSET.
+    """A query over one relation, ready to be applied. It has state only if it has a LIMIT or OFFSET.
 
     Attributes:
         columns: the names of its columns.
         types: their SQL types; ``None`` where one is not known.
         sources: the relation's column that each of them is; ``None`` for an expression.
-        stateful: whether it has to see the whole relation: it cannot be resumed without a snapshot.
+        stateful: whether it has to see the whole relation. Then it cannot be resumed without a snapshot.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class Selection:
     )
 
     def __init__(self, query: SelectQuery, relation: Relation, share: ProcessShare | None = None) -> None:
-        """``share`` bounds what it keeps, together with others, and has it pause.
+        """``share`` bounds what this and other queries keep together, and makes it pause.
 
         Raises ``SubscribeStatementError`` for columns and functions that do not exist.
         """
@@ -125,7 +125,7 @@ class Selection:
         self._items = [each.evaluate for each in items]
         self.types = tuple([each.type for each in items])
         self.sources = _sources(query.items, scope)
-        # A row that has each column at most once, and nothing else, is no longer than that of the table.
+        # A row that has each column at most once, and nothing else, is at most as long as the table's row.
         self._grows = None in self.sources or len({*self.sources}) < len(self.sources)
         self._where = None if query.where is None else compile_expression(query.where, scope, work)
         self.stateful = query.limit is not None or query.offset > 0
@@ -137,18 +137,19 @@ class Selection:
         operations = sum(map(operations_in, expressions))
         #: The steps that a row takes, beside those of operations on texts.
         self._steps = 1 + operations + len(self._items) // 8 + _RANKED_STEPS * self.stateful
-        #: A query that picks columns alone is not counted, and pauses after so many rows.
+        #: A query that only picks columns is not counted. It pauses after so many rows; ``None`` for others.
         self._picks = None if operations else max(PAUSE_STEPS // self._steps, 1)
         self._top = TopRows(query.limit, query.offset, share) if self.stateful else None
 
     def apply(self, updates: Iterable[Update], shown: ShownBytes | None = None) -> list[Update]:
         """Return the updates of the query.
 
-        All updates of a timestamp come together, in the order of timestamps. ``shown`` counts what rows of
-        the query take, if they can take more than those of the table; by default up to the bound of a batch.
+        The caller gives all updates of a timestamp together, in the order of timestamps. ``shown`` counts the
+        bytes of the query's rows if these can be longer than the table's rows; by default up to the bound of
+        a batch.
 
-        Raises ``EvaluationError`` where an expression has no value for a row, ``LimitExceeded`` for a text, a
-        row or all rows that are too large, and ``PieceFull`` where ``shown`` does.
+        Raises ``EvaluationError`` if an expression has no value for a row, ``LimitExceeded`` if a text, a row
+        or all rows together are too large, and ``PieceFull`` if ``shown`` raises it.
         """
         if self._top is None and not self._grows and self._picks is not None:
             return self._picked(iter(updates), self._picks)
@@ -179,7 +180,7 @@ class Selection:
         return made
 
     def _passed(self, updates: Iterable[Update], shown: ShownBytes) -> Iterator[Update]:
-        """Yield the updates that pass WHERE; count the steps of each when it is done, and pause between."""
+        """Yield the updates that pass WHERE. After each update count its steps, and pause now and then."""
         where, work, share, since = self._where, self._work, self._share, 0
         for update in updates:
             work.taken = self._steps
@@ -197,7 +198,7 @@ class Selection:
         return tuple(item(row) for item in self._items)
 
     def _counted(self, row: RowValues, taken: RowBytes) -> RowValues:
-        """Return a row of the query, and count it value by value: a row that is far too long is not made."""
+        """Return a row of the query, counted value by value, so that no row is made that is far too long."""
         values: list[Any] = []
         for item in self._items:
             value = item(row)
@@ -233,7 +234,7 @@ def _expressions(query: SelectQuery) -> list[Expression]:
 def _items(
     items: Iterable[SelectItem], scope: Scope, work: RowWork
 ) -> tuple[tuple[str, ...], list[Compiled]]:
-    """Return the names of a query's columns, and what gives their values.
+    """Return the names of a query's columns, and the functions that give their values.
 
     A column of the table is shown as the feed gives it.
     """
@@ -290,8 +291,9 @@ _UNNAMED = frozenset({"and", "or", "not", "in", "like", "ilike", "neg"})
 def _sort(item: SortItem, scope: Scope, output: Scope, work: RowWork, *, ranked: bool) -> _Sort:
     """Read an item of ORDER BY.
 
-    A number is a position of the output, a plain name one of its columns, else one of the relation's. Unless
-    rows are ``ranked``, for LIMIT or OFFSET, the order says nothing, and its type needs none.
+    A number is a position in the output. A plain name is a column of the output if there is one of that name,
+    else a column of the relation. Rows are ``ranked`` only for LIMIT or OFFSET. Otherwise ORDER BY has no
+    effect, and may have types without an order.
     """
     target = item.target
     if isinstance(target, Constant) and type(target.value) is int:

@@ -5,9 +5,10 @@ text of 100 characters. So four things have a bound:
 
 1. A text that an expression makes (`bounded_text`).
 2. A row that is shown (`RowBytes`).
-3. What is shown in one go (`ShownBytes`). Where a batch can be cut, a lower bound cuts it (`PieceFull`).
-4. What a query with LIMIT or OFFSET keeps (`HeldBytes`); all such queries of a process together may have a
-   bound together (`ProcessShare`).
+3. All rows that are shown together (`ShownBytes`). If a batch can be cut, it is cut at a lower bound
+   (`PieceFull`).
+4. All rows that a query with LIMIT or OFFSET keeps (`HeldBytes`). There may be a bound for all such queries
+   of a process together (`ProcessShare`).
 
 A row or a batch may always have twice the bytes of the table's rows that it is made from. So a query that
 only picks columns and rows meets no bound.
@@ -30,7 +31,7 @@ _OF_SOURCE: Final = 2
 
 
 class PieceFull(Exception):
-    """A piece would have more bytes than it may have. The caller cuts the batch there."""
+    """A piece would have more bytes, or take more steps, than it may. The caller cuts the batch."""
 
 
 class RowBytes:
@@ -69,7 +70,7 @@ class ShownBytes:
     __slots__ = ("_cut", "_most", "_rows", "_source", "_stepped_rows", "_steps", "taken")
 
     def __init__(self, most: int = MOST_BYTES, *, cut: bool = False) -> None:
-        """With ``cut`` a count beyond ``most`` raises ``PieceFull``, unless it is that of a single row."""
+        """With ``cut`` a count beyond ``most`` raises ``PieceFull``, unless it counts only a single row."""
         self._most = most
         self._cut = cut
         self._rows = 0
@@ -128,7 +129,7 @@ class HeldBytes:
         self._in_budget = HeldRows(share)
 
     def add(self, shown: int, source: int) -> None:
-        """Count a row that comes, or that goes by negative numbers. Raises ``LimitExceeded``."""
+        """Count a row that comes; negative numbers count a row that goes. Raises ``LimitExceeded``."""
         self._shown += shown
         self._source += source
         self._in_budget.add(shown)

@@ -1,4 +1,4 @@
-"""Operators that see NULL, or do not need every operand: SQL's three-valued logic.
+"""Operators that are given NULL too, or that do not need every operand: SQL's three-valued logic.
 
 | | true | false | NULL |
 |---|---|---|---|
@@ -6,7 +6,7 @@
 | ``NULL OR`` | true | NULL | NULL |
 | ``NOT`` | false | true | NULL |
 
-``IN`` is true where an item is equal, else NULL where one is NULL.
+``IN`` is true if an item is equal. Otherwise it is NULL if the value or an item is NULL, else false.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidegate.subscribe.updates.value_order import value_key
 #: A row's values -> the expression's value. Raises ``EvaluationError``.
 Evaluate: TypeAlias = Callable[[RowValues], Any]
 
-#: Operands, a row and what counts the steps for it -> a value.
+#: Operands, a row, and the counter of the steps for the row -> a value.
 Lazy: TypeAlias = Callable[[Sequence[Evaluate], RowValues, RowWork], Any]
 
 #: Comparisons of two values that are not NULL.
@@ -45,7 +45,7 @@ _LONG: Final = frozenset({str, bytes, dict, list, tuple})
 
 
 def compare(operator: str, left: Any, right: Any, work: RowWork | None = None) -> bool:
-    """Return ``left operator right`` for two values that are not NULL. ``work`` counts what that takes.
+    """Return ``left operator right`` for two values that are not NULL. ``work`` counts the steps.
 
     NaN equals itself, and is above all numbers. A float is compared with any number as a float. Raises
     ``EvaluationError`` for values of unlike types, and where ``work`` does.
@@ -61,7 +61,7 @@ def compare(operator: str, left: Any, right: Any, work: RowWork | None = None) -
 
 
 def _as_float(number: Any) -> Any:
-    """Return a number as a float; as it is if it is beyond all floats."""
+    """Return a number as a float, or unchanged if it is beyond all floats."""
     try:
         rounded = float(number)
     except OverflowError:
@@ -70,7 +70,7 @@ def _as_float(number: Any) -> Any:
 
 
 def truth(value: Any) -> bool | None:
-    """Return the value as a truth value, ``None`` for unknown. Raises ``EvaluationError`` for any other."""
+    """Return a truth value, or ``None`` for NULL. Raises ``EvaluationError`` for any other value."""
     if value is None or isinstance(value, bool):
         return value
     raise EvaluationError(f"argument must be boolean, not {type_name(value)}")
@@ -97,7 +97,10 @@ def _or(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> bool | None
 
 
 def _in(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> bool | None:
-    """Evaluate IN: all items, whichever is equal. None of them is held, since their texts may be long."""
+    """Evaluate IN with all its items, also those after an equal one.
+
+    The items are not kept, since their texts may be long.
+    """
     value = operands[0](row)
     found, unknown = False, value is None
     unlike: EvaluationError | None = None
@@ -110,7 +113,7 @@ def _in(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> bool | N
                 found = compare("=", value, item, work)
             except LimitExceeded:
                 raise
-            except EvaluationError as error:  # an item behind it that has no value comes first
+            except EvaluationError as error:  # if a later item has no value, that error is raised instead
                 unlike = error
     if unlike is not None:
         raise unlike
@@ -153,7 +156,8 @@ def _coalesce(operands: Sequence[Evaluate], row: RowValues, _: RowWork) -> Any:
 
 
 def _nullif(operands: Sequence[Evaluate], row: RowValues, work: RowWork) -> Any:
-    """Evaluate NULLIF. A third operand is the first one as it is shown, if it is compared in another form."""
+    """Evaluate NULLIF. If the first operand is compared in another form than it is shown in, a third operand
+    has the form that is shown."""
     left, right, *shown = (operand(row) for operand in operands)
     if left is not None and right is not None and compare("=", left, right, work):
         return None

@@ -2,11 +2,12 @@
 
 After each timestamp rows that left the window are retracted, and rows that entered are added. So an update
 of a row outside the window may show nothing, and an update of a row inside may bring another row in. Only
-rows that changed, and those over which an edge of the window moved, are looked at. A timestamp takes as long
-as its updates, not as the window or the offset.
+rows that changed, and rows over which an edge of the window moved, are compared with what was shown. The time
+for a timestamp grows with the number of its updates, and not with the window or the offset. If they are more
+than ``_FEW``, all rows are gone through once.
 
-The order is total: by ORDER BY, then by the values of the query's columns, then by their texts, as 1 and 1.0
-are one value. Rows that are equal in all of it are one row with a count.
+The order is total: by ORDER BY, then by the values of the query's columns, then by their texts, because 1 and
+1.0 are one value. Rows that are equal in all of these are one row with a count.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from tidegate.subscribe.updates.value_order import SortKey
 
 #: The bytes that a row takes beside its values.
 _ENTRY_BYTES: Final = 1_000
-#: So many updates are sorted in one go; before each of fewer ones, the references to all rows after it move.
+#: Up to so many updates are taken one by one, and each new row moves the references to all rows after it.
+#: More updates are merged in one go.
 _FEW: Final = 256
 
 
 class RankedUpdate(NamedTuple):
-    """An update, and what its row is sorted by; rows of one key are told apart by the row.
+    """An update, and its row's rank: what the row is sorted by. The texts of rows of one rank differ.
 
     Attributes:
         shown_bytes: what the row and its rank take in memory.
-        source_bytes: the bytes of the table's row that it is made from.
+        source_bytes: the bytes of the table's row that the row is made from.
     """
 
     rank: SortKey
@@ -60,7 +62,7 @@ class TopRows:
         self._shown: dict[Hashable, tuple[int, RowValues]] = {}
 
     def apply(self, updates: Iterable[RankedUpdate], shown: ShownBytes) -> list[Update]:
-        """Take all updates of some timestamps, in their order; returns the changes of the window.
+        """Take all updates of some timestamps, in their order, and return the changes of the window.
 
         Raises ``LimitExceeded`` if all rows, or these changes, take too many bytes.
         """
@@ -94,7 +96,7 @@ class TopRows:
                 yield Update(time, now[0] - before[0], (now if now[0] else before)[1])
 
     def _few(self, ranked: Iterable[RankedUpdate]) -> list[Hashable]:
-        """Take updates one by one; returns the identities of their rows."""
+        """Take updates one by one, and return the identities of their rows."""
         touched: list[Hashable] = []
         for each in ranked:
             entry, is_new = self._entry(each)
@@ -107,7 +109,7 @@ class TopRows:
         return touched
 
     def _many(self, ranked: Iterable[RankedUpdate]) -> list[Hashable]:
-        """Do the same as ``_few`` in one go through all rows."""
+        """Do the same as ``_few``, but go through all rows once."""
         touched: list[Hashable] = []
         new: list[Entry] = []
         for at, each in enumerate(ranked):
@@ -153,4 +155,4 @@ class TopRows:
 
 
 def _nothing() -> None:
-    """Pause for nobody."""
+    """Do nothing: there is nobody to pause for."""

@@ -1,6 +1,6 @@
 """The operands of comparisons: each is compared as its SQL type says.
 
-A text that is a constant is read as the type of the operand beside it.
+A constant text is read as a value of the type of the operand beside it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _FAMILIES: Final[Mapping[Kind, str]] = {
     **dict.fromkeys((Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.OID), "number"),
     **dict.fromkeys((Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ), "moment"),
 }
-#: What values are compared as, where they are compared as they are in expressions; all others as texts.
+#: The forms of types whose values are compared as they are in expressions. Types that are not named here have
+#: the form of texts.
 _FORMS: Final[Mapping[Kind, str]] = {
     **dict.fromkeys((Kind.INT, Kind.FLOAT, Kind.DECIMAL), "number"),
     Kind.BOOL: "truth value",
@@ -52,10 +53,10 @@ _SHOWN: Final = {"is same": "IS DISTINCT FROM", "in": "IN"}
 
 
 def alike(operation: Operation, operands: Sequence[Compiled], work: RowWork) -> list[Compiled]:
-    """Return what the operands of a comparison are compared as. To read long values counts in ``work``.
+    """Return the operands of a comparison in the form in which they are compared.
 
-    Raises ``SubscribeStatementError`` for operands that cannot be compared, and for a text that is a constant
-    and is none of the type that it stands beside.
+    Steps to read long values are counted in ``work``. Raises ``SubscribeStatementError`` for operands that
+    cannot be compared, and for a constant text that is no value of the type of the operand beside it.
     """
     if all(each.is_constant for each in operands):
         return [*operands]
@@ -79,10 +80,10 @@ def _require_one_form(operation: Operation, operands: Sequence[Compiled]) -> Non
 
 
 def constants_read(operation: Operation, operands: Sequence[Compiled]) -> list[Compiled]:
-    """Return operands that have one type, in which texts that are constants are read as that type.
+    """Return operands that have one type, with their constant texts read as values of that type.
 
-    Where a feed may have texts of that type, the constant stays as it is. Raises ``SubscribeStatementError``
-    for a text that is none of it.
+    A constant text stays as it is if values of the type are compared in a form of their own: a feed may write
+    them as texts. Raises ``SubscribeStatementError`` for a text that is no value of the type.
     """
     sql_type = common_type(operands)
     if sql_type is None or all(each.is_constant for each in operands):
@@ -92,9 +93,9 @@ def constants_read(operation: Operation, operands: Sequence[Compiled]) -> list[C
 
 
 def require_one_type(operation: Operation, operands: Sequence[Compiled]) -> None:
-    """Raise ``SubscribeStatementError`` for operands of several types of which the value could be any.
+    """Raise ``SubscribeStatementError`` for operands of several types: the value could have any of these.
 
-    Numbers are of one type here.
+    All types of numbers count as one type here.
     """
     known = [each.type for each in operands if each.type is not None]
     numbers = [each for each, family in _FAMILIES.items() if family == "number"]
@@ -108,7 +109,7 @@ def require_one_type(operation: Operation, operands: Sequence[Compiled]) -> None
 
 
 def fixed(value: Any, sql_type: SqlType | None) -> Compiled:
-    """Return a constant."""
+    """Return the compiled form of a constant."""
     return Compiled(lambda _: value, sql_type, True)
 
 
@@ -127,7 +128,7 @@ def _require_comparable(operation: Operation, sql_type: SqlType | None) -> None:
 
 
 def _has_own_form(sql_type: SqlType | None) -> bool:
-    """Whether values are compared by something else than what they are in expressions."""
+    """Whether values of a type are compared in another form than they have in expressions."""
     return sql_type is not None and sql_type.kind not in _NUMBERS and order_reader(sql_type) is not None
 
 
@@ -166,7 +167,7 @@ def _counted(read: Read, work: RowWork) -> Read:
 
 
 def _lifted(operand: Compiled) -> Compiled:
-    """Return an operand whose values can be compared with others of any type, as those of JSON are."""
+    """Return the operand with values that can be compared with values of any type, as values of JSON are."""
     return operand._replace(evaluate=reading(_alone, operand.evaluate))
 
 

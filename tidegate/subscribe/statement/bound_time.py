@@ -9,7 +9,7 @@
 | now | ``now()``, ``mz_now()`` |
 | whole numbers with ``+``, ``-`` and ``*`` | ``1536242855577149065 - 1000`` |
 
-A cast around one of them says nothing new. The text forms are those of a feed's ``cursor``.
+A cast around one of these forms changes nothing. The text forms are those of a feed's ``cursor``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _time(expression: Expression, now_ns: int) -> Timestamp | None:
 
 
 def _whole(expression: Expression) -> int | None:
-    """Compute an expression of whole numbers; ``None`` for any other, and for one beyond all timestamps."""
+    """Compute an expression of whole numbers; ``None`` for others, and for numbers beyond all timestamps."""
     match expression:
         case Constant(value=int() as number) if not isinstance(number, bool):
             return number if abs(number) <= MAX.wall else None
@@ -90,9 +90,9 @@ def _decimal(text: str) -> Timestamp | None:
 
 
 def _moment(text: str, now_ns: int) -> Timestamp | None:
-    """Read a time; ``None`` if it is none.
+    """Read a time; ``None`` if the text is no time.
 
-    One that begins with ``-`` counts back from now, any other may lie in the future.
+    A text that begins with ``-`` counts back from now. Any other time may lie in the future.
     """
     try:
         return read_cursor(text, now_ns if text.startswith("-") else MAX.wall)

@@ -1,7 +1,7 @@
 """Expressions over one row, as a statement writes them. `tidegate.subscribe.query` gives them values.
 
-Each knows its 0-based position in the statement, -1 where it has none; expressions are equal wherever they
-stand.
+Each expression has its 0-based position in the statement, -1 if it has none. Expressions with different
+positions may be equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Expressions, out of the grammar's tree."""
+"""Reads expressions out of the grammar's tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from lark import Token, Tree
 from tidegate.subscribe.statement.expression import ColumnReference, Constant, Expression, Operation
 from tidegate.subscribe.statement.faults import StatementFault
 
-#: Operations within operations; each costs frames of Python's stack when a row is evaluated.
+#: The most levels of operations within operations. When a row is evaluated, each level takes frames of
+#: Python's stack.
 MOST_LEVELS: Final = 100
 _SAME_AS: Final = {"!=": "<>"}
 _MOST_DIGITS: Final = 1_000
@@ -32,7 +33,7 @@ def read_expression(tree: Tree[Token], level: int = 0) -> Expression:
 
 
 class _Parts(NamedTuple):
-    """The parts of a tree: its operands, and its tokens without them."""
+    """The parts of a tree: its operands, and its tokens without those of the operands."""
 
     operands: tuple[Expression, ...]
     tokens: list[Token]
@@ -96,7 +97,7 @@ _READERS: Final[Mapping[str, Callable[[_Parts], Expression]]] = {
     "binary": lambda parts: parts.operation(_SAME_AS.get(parts.tokens[0], str(parts.tokens[0]))),
     "prefix": _prefix,
     "test": lambda parts: parts.operation(f"is {parts.tokens[-1].lower()}", negated=parts.has_not),
-    # Without NOT it says that the two differ.
+    # IS DISTINCT FROM without NOT says that the two differ.
     "distinct": lambda parts: parts.operation("is same", negated=not parts.has_not),
     "between": _between,
     "in_list": lambda parts: parts.operation("in", negated=parts.has_not),
@@ -107,7 +108,7 @@ _READERS: Final[Mapping[str, Callable[[_Parts], Expression]]] = {
 
 
 def name_of(token: Any) -> str:
-    """Return the name that a token writes: in quotes as it is, else in lower case."""
+    """Return the name that a token writes: a name in quotes as it is, any other in lower case."""
     return unquoted(token) if token.type == "QUOTED" else unicodedata.normalize("NFC", str(token).lower())
 
 

@@ -41,7 +41,7 @@ class StatementFault(enum.Enum):
     def error(self, message: str, position: int = -1, hint: str = "") -> SubscribeStatementError:
         """Make the error of this kind; ``position`` is the 0-based offset of the fault in the statement.
 
-        What is told is bounded: names in a statement may be of any length.
+        Long messages and hints are shortened, because names in a statement may be of any length.
         """
         code, sqlstate = self.value
         return SubscribeStatementError(brief(message), code, sqlstate, position, brief(hint))

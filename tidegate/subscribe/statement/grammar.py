@@ -1,12 +1,12 @@
 """The grammar of SUBSCRIBE, for lark's LALR parser.
 
-The parser's state says which terminals can stand at a place, and only those are looked for. So a keyword is
-one only where the grammar has it: ``key``, ``progress``, ``upsert`` and the like are names everywhere else.
+The parser's state says which terminals can stand at a place, and only those are looked for. So a word is a
+keyword only where the grammar has it: ``key``, ``progress``, ``upsert`` and others are names everywhere else.
 ``RESERVED`` words are keywords wherever an expression or a name may end, and are names only in quotes.
 
 The output clause may stand in two places, and the grammar takes it any number of times. A later check refuses
-the second clause, so the error can point at it. WITHIN TIMESTAMP ORDER BY is one terminal, since
-without all of its words it is nothing. Source: Materialize ``src/sql-parser/src/parser.rs``.
+the second clause, so the error can point at it. WITHIN TIMESTAMP ORDER BY is one terminal, since it has no
+meaning without all of its words. Source: Materialize ``src/sql-parser/src/parser.rs``.
 """
 
 from __future__ import annotations
@@ -132,9 +132,10 @@ BLOCK_COMMENT: /\/\*[^*]*\*+([^\/*][^*]*\*+)*\//
 %ignore LINE_COMMENT
 %ignore BLOCK_COMMENT
 """
-#: The text that may stand between two words. No two ways lead to one text, so a mismatch costs linear time.
+#: The text that may stand between two words. It matches a text in at most one way, so a mismatch takes linear
+#: time.
 _GAP: Final = r"(?:\s|--[^\n]*\n|\/\*[^*]*\*+(?:[^\/*][^*]*\*+)*\/)+"
-#: Words that cannot be a name without AS before it, so that an error tells what is not supported.
+#: Words that cannot be an alias without AS before it, so that an error tells what is not supported.
 UNSUPPORTED: Final = (
     *("CROSS", "EXCEPT", "FULL", "GROUP", "HAVING", "INNER", "INTERSECT", "JOIN", "LEFT", "NATURAL", "ON"),
     *("RIGHT", "UNION", "USING"),
@@ -145,7 +146,7 @@ def _name(terminal_name: str, words: tuple[str, ...]) -> str:
     return rf"{terminal_name}: /(?!({'|'.join(words)})(?![\w$]))[a-z_\x80-\U0010ffff][\w$]*/i" + "\n"
 
 
-#: Keywords that the tree has to tell apart stay in it; the others leave nothing.
+#: Keywords that stay in the tree, because its reader has to tell them apart. The others are left out of it.
 _KEPT: Final = frozenset(
     {"AND", "ASC", "BETWEEN", "DEBEZIUM", "DESC", "DISTINCT", "FALSE", "FIRST", "ILIKE", "IN", "IS", "LAST"}
     | {"LIKE", "NOT", "NULL", "OR", "PROGRESS", "SNAPSHOT", "TRUE", "UNKNOWN", "UPSERT"}

@@ -1,4 +1,4 @@
-"""The same as keyword arguments: ``subscribe_statement("flights", envelope="upsert", key=["id"])``."""
+"""Statements from keyword arguments: ``subscribe_statement("flights", envelope="upsert", key=["id"])``."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def subscribe_statement(
         order_by: items of WITHIN TIMESTAMP ORDER BY as SQL: ``["a DESC NULLS LAST", "mz_diff"]``.
         progress: whether progress rows are among the rows.
         snapshot: whether the rows as of ``as_of`` come first.
-        as_of: where it begins; ``at_least`` if later will do.
-        up_to: where it ends, excluded.
+        as_of: the time at which it begins; with ``at_least`` it may begin later.
+        up_to: the time at which it ends, excluded.
 
     Raises ``SubscribeStatementError``; positions are those of ``SUBSCRIBE`` and ``subject``.
     """

@@ -34,7 +34,7 @@ _TRUTHS: Final = {
 
 @cache
 def _parser() -> Lark:
-    """The parser, made for the first statement: that takes 0.11 s, and most processes parse none."""
+    """Return the parser. The first call makes it: this takes 0.11 s, and most processes need no parser."""
     return Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 

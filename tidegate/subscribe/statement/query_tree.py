@@ -1,4 +1,4 @@
-"""Relations and queries, out of the grammar's tree."""
+"""Reads relations and queries out of the grammar's tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _item(tree: Tree[Token]) -> SelectItem:
 def read_sort_item(tree: Tree[Token]) -> SortItem:
     """Read an item of ORDER BY.
 
-    Unless it says otherwise, NULLs are last when ascending, first when descending.
+    If the item does not say where NULLs stand, they are last when ascending, first when descending.
     """
     expression, *marks = tree.children
     words = {str(mark.data): mark.children[0].type for mark in marks}

@@ -1,7 +1,7 @@
 """A SUBSCRIBE statement, parsed; it knows no tables yet. `plan` says what it means for given tables.
 
-The parts know their 0-based positions in the text, -1 where they have none; parts are equal wherever they
-stand.
+The parts have their 0-based positions in the text, -1 if they have none. Parts with different positions may
+be equal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OutputClause:
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A relation by its name, and the name that its columns have before them, if another."""
+    """A relation by its name. ``alias`` is the name that stands before its columns instead, if not empty."""
 
     parts: tuple[str, ...]
     alias: str = ""
@@ -66,7 +66,7 @@ class SelectItem:
 class SelectQuery:
     """``SELECT items FROM source [WHERE where] [ORDER BY order_by] [LIMIT limit] [OFFSET offset]``.
 
-    With a limit, ORDER BY says which rows there are; without one it says nothing.
+    With LIMIT or OFFSET, ORDER BY decides which rows are shown; without them it has no effect.
     """
 
     items: tuple[SelectItem, ...]

@@ -1,7 +1,7 @@
 """Three switches for an operator: which forms of output statements may ask for.
 
-They are those of Materialize's design, which has ``enable_envelope_upsert_in_subscribe`` and the like. There
-two are off by default; here all are on.
+Materialize's design has the same switches, such as ``enable_envelope_upsert_in_subscribe``. In Materialize
+two of them are off by default; here all are on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CLAUSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SubscribeSwitches:
-    """The outputs that statements may ask for. Plain diffs are not among them: nobody can switch them off."""
+    """The outputs that statements may ask for. Plain diffs have no switch: nobody can switch them off."""
 
     envelope_upsert: bool = True
     envelope_debezium: bool = True

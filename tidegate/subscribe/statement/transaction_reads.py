@@ -1,4 +1,4 @@
-"""Allows one SUBSCRIBE in a transaction, and no other read: two reads would be as of two times.
+"""Allows one SUBSCRIBE in a transaction, and no other read: two reads would be as of different times.
 
 Source: Materialize ``src/adapter/src/error.rs`` (``SubscribeOnlyTransaction``).
 """
@@ -9,7 +9,7 @@ from tidegate.subscribe.statement.faults import StatementFault
 
 
 class TransactionReads:
-    """Knows whether a session's transaction has read before, and whether by a SUBSCRIBE."""
+    """Knows whether a session's transaction has read before, and whether a SUBSCRIBE was the read."""
 
     __slots__ = ("_has_read", "_subscribes")
 

@@ -1,7 +1,7 @@
-"""JSON out of values that are nested as deep as they like: nothing here recurses.
+"""Writes values as JSON, to any depth: nothing here recurses.
 
-A decoder takes JSON that is nested about a thousand deep. A writer that calls itself for each level ends at a
-depth of its own, which depends on what called it.
+A decoder takes JSON that is nested about a thousand deep. A writer that calls itself for each level could
+fail at a smaller depth, which depends on its caller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nested_text(value: Any, scalar_text: Callable[[Any], str]) -> str:
     Example: ``nested_text({"a": [1, None]}, json.dumps)`` is ``{"a": [1, null]}``.
     """
     texts: list[str] = []
-    # What is open: the members that are left of each, with the text before each member, and its end.
+    # The values that are open: the members that each still has, with the text before each, and its end.
     opened = [_members(value)]
     while opened:
         members, end = opened[-1]

@@ -1,4 +1,4 @@
-"""Numbers as text: plain, as far as that is no waste, and those that no number of JSON stands for by name."""
+"""Numbers as text: a ``Decimal`` has no exponent unless it is very long. NaN and infinities have names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from decimal import Decimal
 from typing import Final
 
-#: Digits that a number may have in front of its point or behind it; beyond them an exponent is written.
+#: The most digits in front of a number's point or after it. A longer ``Decimal`` is written with an exponent.
 _MOST_DIGITS: Final = 1_000
 
 
 def number_text(value: float | Decimal) -> str:
-    """Return the number's text, with the digits that it has.
+    """Return the number's text, with all its digits.
 
     Example: ``Decimal("1E+1")`` is ``10``, the float ``0.5`` is ``0.5``, an infinity is ``-Infinity``.
     """

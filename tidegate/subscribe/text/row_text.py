@@ -1,9 +1,9 @@
 """Rows of a subscription as text: a line of JSON, or a line of CSV.
 
-Numbers keep their digits, and are plain: a ``Decimal`` stands in JSON as the number that it is, never as a
-float, and never with an exponent. A timestamp is its HLC decimal, a text in JSON, because most programs read
-JSON's numbers with 17 digits. Values for which JSON has no form are texts: bytes as ``\\x`` and hexadecimal
-digits, NaN and the infinities by name, dates and times in ISO 8601.
+Numbers keep their digits: a ``Decimal`` is a number in JSON with all its digits, never a float. It has an
+exponent only if it is very long without one (`number_text`). A timestamp is its HLC decimal, a text in JSON,
+because most programs read JSON's numbers with 17 digits. Values for which JSON has no form are texts: bytes
+as ``\\x`` and hexadecimal digits, NaN and the infinities by name, dates and times in ISO 8601.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JsonLines:
 def csv_line(values: Sequence[Any]) -> str:
     """Return the fields of a row of CSV, as PostgreSQL writes it, without a line's end.
 
-    NULL is an empty field, an empty text is one in quotes: ``1,,""``.
+    NULL is an empty field without quotes, an empty text is an empty field in quotes: ``1,,""``.
     """
     return ",".join(map(_csv_field, values))
 

@@ -1,1 +1,1 @@
-"""Values that all stages share: updates, frontiers, relations, and when rows are equal or in order."""
+"""Values that all stages share: updates, frontiers and relations, and the equality and order of rows."""

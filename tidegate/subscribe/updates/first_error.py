@@ -1,8 +1,8 @@
-"""The first error of a stage, which each later call raises again: the stage lacks rows since then.
+"""The first error of a stage, which each later call raises again: since then the stage lacks rows.
 
-A call may also be interrupted between any two of its steps: by Ctrl-C, which is no error of the stage. That a
-call is under way is noted before its first step, and that it came to its end behind its last one. So the next
-call knows of an interrupt wherever that came, also between two lines of this file, and raises
+A call may also be interrupted between any two of its steps: by Ctrl-C, which is no error of the stage. A note
+that a call is under way is made before the first step of the call, and removed after its last step. So the
+next call sees that an interrupt came, at whatever step, also between two lines of this file. It then raises
 ``CallInterrupted``.
 """
 
@@ -12,9 +12,9 @@ from tidegate.errors import CallInterrupted
 
 
 class FirstError:
-    """Guards the calls of a stage: after an error in one of them each later one raises the same error.
+    """Guards the calls of a stage: after an error in a call each later call raises the same error.
 
-    After a call that was interrupted each later one raises ``CallInterrupted``.
+    After a call that was interrupted each later call raises ``CallInterrupted``.
 
     Example: ``with self._first_error: ...`` around the body of each call. One thread at a time may call.
     """
@@ -47,11 +47,11 @@ class FirstError:
             raise self._error
 
     def keep(self, error: BaseException) -> None:
-        """Have each later call raise an error; ``CallInterrupted`` for what is no ``Exception``."""
+        """Make each later call raise ``error``, or ``CallInterrupted`` if ``error`` is no ``Exception``."""
         self._under_way = True
         if isinstance(error, Exception):
             self._error = error
 
     def forgive(self) -> None:
-        """Forget an interrupt. The caller knows that the call had taken nothing when it came."""
+        """Forget an interrupt. The caller knows that the call had taken nothing when the interrupt came."""
         self._under_way = False

@@ -20,9 +20,9 @@ from typing import Final, NewType, TypeAlias
 
 from tidegate.hlc import MAX, ZERO, Timestamp
 
-#: Every update below it is known. Never falls within one subscription.
+#: Every update below it is known. It never falls within one subscription.
 Frontier = NewType("Frontier", Timestamp)
-#: A frontier, or ``None`` for the empty one: no update will follow at all.
+#: A frontier, or ``None`` for the empty frontier: no update will follow at all.
 Progress: TypeAlias = Frontier | None
 
 ZERO_FRONTIER: Final = Frontier(ZERO)
@@ -31,7 +31,7 @@ ZERO_FRONTIER: Final = Frontier(ZERO)
 def frontier_after(marker: Timestamp) -> Frontier:
     """Return the frontier that a marker makes: the timestamp after it.
 
-    The highest timestamp has none, and stays.
+    There is no timestamp after the highest one, so for that it is the highest timestamp itself.
     """
     return Frontier(marker if marker >= MAX else marker.next())
 
@@ -44,6 +44,6 @@ def resume_as_of(frontier: Frontier) -> Timestamp:
 def lowest_progress(progresses: Iterable[Progress]) -> Progress:
     """Return the lowest of some frontiers.
 
-    ``None`` is the empty frontier, which is above all others. It is also the result without frontiers.
+    ``None`` is the empty frontier, which is above all others. The result is also ``None`` for no frontiers.
     """
     return min((frontier for frontier in progresses if frontier is not None), default=None)

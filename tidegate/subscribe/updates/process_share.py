@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-#: Rows are not counted one by one: their holder says what they take when that has changed by so many bytes.
+#: The holder of rows tells the share what they take only when that has changed by at least so many bytes.
 STEP_BYTES: Final = 64 * 1024
 
 
@@ -12,21 +12,22 @@ class ProcessShare(Protocol):
     """The share of one subscription in a process that several share."""
 
     def hold(self, rows: HeldRows, count: int) -> None:
-        """Say how many bytes some rows take from now on, instead of what they took before.
+        """Note how many bytes some rows take from now on, instead of what they took before.
 
         Raises ``LimitExceeded`` if that is more than before, and all subscriptions together keep too much.
-        Rows that the process has let go of take nothing.
+        When a ``HeldRows`` object is deleted, its rows count no more.
         """
 
     def pause(self) -> None:
-        """Let others go on, between two rows. Raises an error if the subscription is closed."""
+        """Let other subscriptions go on, between two rows. Raises an error if this one is closed."""
 
 
 class HeldRows:
     """A holder of rows that come and go one by one. Without a share it counts nothing.
 
     Attributes:
-        share: where it counts bytes; ``None`` if there is no bound. Then bytes need not be measured.
+        share: the share to which its bytes are told. ``None`` if there is no bound: then bytes need not be
+            measured.
         taken: the bytes that it counts now.
     """
 
@@ -38,11 +39,11 @@ class HeldRows:
         self.taken = 0
 
     def add(self, count: int) -> None:
-        """Count bytes that come, or that go by a negative number. Raises ``LimitExceeded``."""
+        """Count bytes that come; a negative number counts bytes that go. Raises ``LimitExceeded``."""
         self.set(self.taken + count)
 
     def set(self, count: int) -> None:
-        """Count so many bytes instead of those before. Raises ``LimitExceeded``."""
+        """Count ``count`` bytes instead of those before. Raises ``LimitExceeded``."""
         if self.share is None:
             return
         self.taken = count

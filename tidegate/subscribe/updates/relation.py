@@ -25,11 +25,11 @@ class Relation:
         added: those of ``columns`` that rows of older versions of the table lack; they are NULL there.
         types: the SQL types of ``columns``, in their order; empty where they are not known.
         removed: columns that only rows of older versions have; they are left out.
-        exact_from: rows at or above it have exactly ``columns``. It is the modification time of the version
-            of the table from which on all known ones have these. So ``added`` and ``removed`` are about rows
-            below it; where it is not known, about all rows.
-        composite: those of ``primary_key`` of which records of a row and of its deletion may have two forms
-            of one value, as 1.50 and 1.5.
+        exact_from: rows at or above it have exactly ``columns``. It is the modification time of a version of
+            the table: that version and all later known ones have exactly these columns. So ``added`` and
+            ``removed`` are about rows below it; if it is not known, they are about all rows.
+        composite: the columns of ``primary_key`` whose values may have two forms, one in the record of a row
+            and another one in the record of its deletion, as 1.50 and 1.5.
     """
 
     name: TableName

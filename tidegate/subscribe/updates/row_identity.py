@@ -1,8 +1,8 @@
-"""The identities of rows: equal ones for rows that are the same, which can be keys of a ``dict``.
+"""The identities of rows: equal for rows that are the same. They can be keys of a ``dict``.
 
-There are two. By ``row_identity`` 1 and 1.0 are one value, as in SQL: so keys are compared. By
-``written_identity`` they are two: so the rows of a table are compared. Consumers see rows as text, and a row
-that goes must be written like the row that came, or it stays with them for ever.
+There are two kinds. By ``row_identity`` 1 and 1.0 are one value, as in SQL: it compares keys. By
+``written_identity`` they are two values: it compares the rows of a table. Consumers see rows as text, so a
+retraction must have the same text as the row that it retracts. Otherwise consumers keep that row for ever.
 
 Python differs from SQL in three ways: ``True == 1``, NaN is not equal to itself, and lists and objects of
 JSON have no hash. Rows without such values are their own identity, which is the common case and costs least.
@@ -21,7 +21,7 @@ _NAN: Final = "NaN"
 
 
 def row_identity(values: tuple[Any, ...]) -> Hashable:
-    """Return the identity of a row, or of some of its values: equal for equal rows, NULL equal to NULL."""
+    """Return the identity of a row, or of some of its values: equal for equal rows. NULL is equal to NULL."""
     if _PLAIN.issuperset(map(type, values)):
         return values
     return tuple([value if type(value) in _PLAIN else _frozen(value) for value in values])
@@ -39,10 +39,10 @@ def written_identity(values: tuple[Any, ...]) -> Hashable:
 
 
 def first_spelled(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the one of two rows of one identity that is shown: that whose text comes first.
+    """Return which of two rows of one identity is shown: the one whose text comes first.
 
-    Example: of 1 and 1.0, which are one value, it is 1. So what is shown does not depend on which of them
-    came first.
+    Example: 1 and 1.0 are one value, and 1 is shown. So what is shown does not depend on which of them came
+    first.
     """
     return one if one is other or repr(one) <= repr(other) else other
 
@@ -50,7 +50,7 @@ def first_spelled(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ..
 class Spelling:
     """The last thing that rows are sorted by: their text. It is made only to compare rows that are equal.
 
-    Rows that are equal and written differently have one order by it, however they came.
+    So rows that are equal but written differently have an order that does not depend on how they came.
     """
 
     __slots__ = ("_row",)

@@ -9,12 +9,12 @@ from typing import Any, Final
 from tidegate.subscribe.updates.update import RowValues
 
 _CONTAINERS: Final = frozenset({list, tuple, dict})
-#: The size of an object as Python itself says it.
+#: The size of an object, as Python tells it.
 _own_bytes: Final = methodcaller("__sizeof__")
 
 
 def row_bytes(row: RowValues) -> int:
-    """Return about how many bytes a row takes with its values. A value that is there twice counts twice."""
+    """Return about how many bytes a row takes with its values. A value that it has twice counts twice."""
     own: int = _own_bytes(row)
     return own + values_bytes(row)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final
 
-#: It rounds nothing.
+#: A context that rounds nothing.
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def without_scales(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row whose numbers have no zeros behind their last other digit.
+    """Return the row with numbers that have no zeros at their end.
 
     Arrays and JSON stay as they are.
 

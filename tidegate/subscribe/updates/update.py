@@ -15,7 +15,7 @@ RowValues: TypeAlias = tuple[Any, ...]
 class Update(NamedTuple):
     """``diff`` copies of ``row`` came at ``time``; a negative number of them went.
 
-    A named tuple for the reason that ``Timestamp`` is one: there is one for every row.
+    It is a named tuple for the same reason as ``Timestamp``: there is one for every row.
     """
 
     time: Timestamp
@@ -26,9 +26,9 @@ class Update(NamedTuple):
 def consolidated(updates: Iterable[Update]) -> list[Update]:
     """Return each row of a time at most once, with the sum of its diffs; sums of zero are left out.
 
-    Example: ``-1`` and ``+1`` of one row at one time are nothing, so an update to the same value is silent.
-    An update to an equal value that is written differently is none of these: 1.0 goes, and 1.00 comes.
-    The order is that in which the rows first came.
+    Example: ``-1`` and ``+1`` of one row at one time are left out, so an update to the same value is silent.
+    An update to an equal value that is written differently is not left out: 1.0 goes, and 1.00 comes.
+    The rows are in the order in which they first came.
     """
     sums: dict[tuple[Timestamp, Any], Update] = {}
     for update in updates:

@@ -1,7 +1,7 @@
-"""The order of SQL values: text by its UTF-8 bytes, NaN above all numbers, NULL where it is told.
+"""The order of SQL values: text by its UTF-8 bytes, NaN above all numbers, NULL where `ValueOrder` says.
 
-Python compares text by code points, which is the order of its UTF-8 bytes. Values of several types stand in
-one column only where it is JSON; there each type has its place, so that the order is the same in every run.
+Python compares text by code points, which is the order of its UTF-8 bytes. Only a column of JSON can have
+values of several types; there each type has its place, so that the order is the same in every run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SortKey: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ValueOrder:
-    """A direction, and where NULLs stand in it. PostgreSQL's default is last when ascending, else first."""
+    """A direction, and where NULLs stand: in PostgreSQL by default last if ascending, first if descending."""
 
     descending: bool = False
     nulls_first: bool = False
 
     def key(self, value: Any) -> SortKey:
-        """Return what to sort by, with ``reverse=self.descending``, which keeps the order of equal values."""
+        """Return the key of a value for a sort with ``reverse=self.descending``, which is stable."""
         if value is None:
             return (1 if self.nulls_first == self.descending else -1,)
         return (0, value_key(value))
