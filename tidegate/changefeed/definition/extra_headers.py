@@ -50,7 +50,8 @@ def read_extra_headers(text: str) -> str:
 def headers_fault(stored: str) -> str:
     """Return why a value in the standard form is above the bounds. Return an empty text if it is not.
 
-    A stored value may be: other programs write to the jobs topic, and earlier versions had no bounds.
+    A stored value may be above them: other programs write to the jobs topic, and earlier versions had no
+    bounds.
     """
     named = _named(stored)
     size = sum(len(utf8(name)) + len(utf8(text)) for name, text in named.items())

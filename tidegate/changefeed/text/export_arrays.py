@@ -7,8 +7,8 @@ NULL need no annotation; everything else has one.
 
 Source: CockroachDB ``DArray.Format``, the elements' ``Format`` and ``AmbiguousFormat`` in
 ``pkg/sql/sem/tree/datum.go``, ``FmtCtx.FormatNode`` in ``format.go``, ``pkg/sql/lexbase/encode.go`` and
-``pkg/util/stringencoding``. One rule has no source, because the log does not tell the schema of an ENUM: if
-its name has no schema, ``public`` is printed.
+``pkg/util/stringencoding``. One rule has no source: if the name of an ENUM has no schema, the log does not
+tell the schema, and ``public`` is printed.
 """
 
 from __future__ import annotations
