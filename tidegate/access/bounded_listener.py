@@ -1,4 +1,4 @@
-"""Accepts connections for an asyncio server: a bounded number, those amid a handshake of TLS included."""
+"""Accepts connections for an asyncio server. Their number is bounded; those in a TLS handshake count too."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
 class BoundedListener:
     """Gives connections of listening sockets to ``protocol``, and holds ``most`` of them at a time.
 
-    ``open_now`` says how many the server holds; those amid a handshake of TLS, of which the server has not
-    heard, count too. A connection beyond ``most`` is closed unheard. A handshake has ``handshake_s`` seconds.
-    asyncio's own servers count no handshakes: clients that begin many of them could take all of a process's
-    files.
+    ``open_now`` returns how many connections the server holds. Connections in a TLS handshake, which the
+    server does not know yet, count too. A connection beyond ``most`` is closed without an answer. A handshake
+    may take ``handshake_s`` seconds. asyncio's own servers do not count handshakes, so clients that begin
+    many of them could use up all file descriptors of a process.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BoundedListener:
         return len(self._greeted)
 
     def listen(self, sockets: Iterable[socket.socket]) -> None:
-        """Accept connections from now on. The sockets are bound, and they are the listener's."""
+        """Accept connections from now on. The sockets are bound already. ``close`` closes them."""
         self._sockets = list(sockets)
         for each in self._sockets:
             each.listen(_BACKLOG)
@@ -76,7 +76,10 @@ class BoundedListener:
         self._accepting = [asyncio.ensure_future(self._accept(each)) for each in self._sockets]
 
     async def close(self) -> None:
-        """Accept no more, and end the handshakes that are under way. Connections that are open stay so."""
+        """Accept no more connections, and end the handshakes that are under way.
+
+        Connections whose handshake is over stay open.
+        """
         tasks = [*self._accepting, *self._greeted]
         for task in tasks:
             task.cancel()
@@ -90,7 +93,7 @@ class BoundedListener:
             try:
                 connection, _ = await loop.sock_accept(listening)
             except OSError as error:
-                if error.errno not in _GONE:  # such as no room for another file
+                if error.errno not in _GONE:  # for example, no file descriptor is left
                     _log.warning("no connection can be accepted for a second: %s", error.strerror)
                 await asyncio.sleep(0 if error.errno in _GONE else _REST_S)
                 continue
@@ -101,10 +104,10 @@ class BoundedListener:
             task = asyncio.ensure_future(self._greet(connection))
             self._greeted.add(task)
             task.add_done_callback(partial(self._greeted_one, connection))
-            await asyncio.sleep(0)  # others have their turn, however many clients come
+            await asyncio.sleep(0)  # lets other tasks run, however many clients come
 
     async def _greet(self, connection: socket.socket) -> None:
-        """Give a connection to the server, behind its handshake."""
+        """Give a connection to the server; with TLS, after its handshake."""
         handshake_s = None if self._tls is None else self._handshake_s
         with suppress(OSError):  # the client's fault
             await asyncio.get_running_loop().connect_accepted_socket(

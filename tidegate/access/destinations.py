@@ -1,9 +1,10 @@
 """The Kafka clusters and schema registries that feeds may name, and the logins for them (docs/security.md).
 
-A feed's creator chooses the address of its sink. So a login belongs to addresses that the operator has named:
-the engine's own to ``bootstrap_servers``, any other to an entry of ``destinations_file``. No process connects
-to another address, not even to ask which cluster it is, since it would have to log in first. The same file
-bounds schema registries: a registry that no entry names is not asked.
+A feed's creator chooses the address of its sink. So a login is used only at addresses that the operator has
+named: the engine's own login at ``bootstrap_servers``, and any other login at the servers of its entry in
+``destinations_file``. No process connects to any other address, not even to ask which cluster is there, since
+the process would have to log in first. The same file bounds schema registries: a registry that no entry names
+is not asked.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class ClusterEntry:
         return any(fits(pattern, feed_id) for pattern in self.feeds)
 
     def login(self, secrets: OwnSecrets) -> dict[str, str | None]:
-        """Return settings of a connection, by their names; none if the engine's own login counts.
+        """Return settings of a connection, by their names. Return none if the engine's own login is used.
 
         Raises ``SecretMissing``.
         """
@@ -115,9 +116,9 @@ class Destinations:
     def entry(self, servers: Iterable[str], feed_id: str, bootstrap_servers: str) -> ClusterEntry:
         """Return the entry for a sink on another cluster: the first one that names all of its servers.
 
-        So it is the same for all feeds with these servers. If all servers are among the engine's own
-        ``bootstrap_servers``, no entry is needed. Raises ``SinkNotAllowed`` if there is no entry, or if it
-        does not admit the feed.
+        So all feeds with these servers have the same entry. If all servers are among the engine's own
+        ``bootstrap_servers``, the file needs no entry for them. Raises ``SinkNotAllowed`` if there is no
+        entry, or if the entry does not admit the feed.
         """
         wanted = normal_servers(servers)
         if set(wanted) <= set(normal_servers(bootstrap_servers.split(","))):
@@ -178,9 +179,10 @@ NOWHERE_ELSE: Final = Destinations()
 def fits(pattern: str, text: str) -> bool:
     """Return whether a text fits a pattern, in which ``*`` stands for any letters, digits, ``-`` and ``_``.
 
-    For example, ``kafka-*.a:9092`` fits ``kafka-3.a:9092`` and not ``kafka-3.b.a:9092``, since a ``*`` stands
-    for no dot. The pieces between the ``*`` are found one after the other, so the time is linear: if a piece
-    is found too early to go on, no later one would do, since a ``*`` would have to pass what stopped it.
+    For example, ``kafka-3.a:9092`` fits ``kafka-*.a:9092`` and ``kafka-3.b.a:9092`` does not, since a ``*``
+    does not stand for a dot. The pieces between the ``*`` are looked for one after the other, so the time is
+    linear. Each piece is taken at the first place where it is found. If the search cannot go on from there, a
+    later place would not help: a ``*`` would have to stand for the characters that stopped the search.
     """
     first, *others = pattern.split(_ANY)
     if not others:

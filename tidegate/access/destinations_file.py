@@ -1,4 +1,7 @@
-"""Reads the operator's file of destinations: TOML, once at start. Every error names file and key."""
+"""Reads the operator's file of destinations, once, when a process starts.
+
+The file is TOML. Every error names the file and the key.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def destinations_of_environment() -> Destinations:
 
 
 def read_destinations(path: Path | None) -> Destinations:
-    """Return the entries of the file; none without a file. Raises ``SettingsError``."""
+    """Return the entries of the file, or no entries if there is no ``path``. Raises ``SettingsError``."""
     if path is None:
         return Destinations()
     found = _parsed(path)
@@ -62,7 +65,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise SettingsError(f"{_VARIABLE}: {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # the last for arrays in arrays in arrays
+    except (ValueError, RecursionError) as error:  # RecursionError: too many nested arrays
         raise SettingsError(f"{_VARIABLE}: {path} is not TOML in UTF-8: {error}") from None
 
 

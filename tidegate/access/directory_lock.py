@@ -12,7 +12,10 @@ _MOST_BYTES: Final = 32
 
 
 class DirectoryInUse(Exception):
-    """Another process has the directory; ``holder`` is its id, if it says so. Whoever locks says more."""
+    """Another process has the directory. The caller makes a message of this error.
+
+    ``holder`` is the id of that process, or ``unknown`` if the locked file does not name it.
+    """
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)
@@ -20,13 +23,15 @@ class DirectoryInUse(Exception):
 
 
 class DirectoryLock:
-    """The locked file ``lock`` in a directory. The lock is the kernel's: it ends with the process, however it
-    dies."""
+    """The locked file ``lock`` in a directory.
+
+    The operating system keeps the lock. So the lock ends with the process, however the process dies.
+    """
 
     __slots__ = ("_file",)
 
     def __init__(self, directory: Path) -> None:
-        """Lock it. Raises ``DirectoryInUse``, and ``OSError`` where the file cannot be written."""
+        """Lock the directory. Raises ``DirectoryInUse``, and ``OSError`` if the file cannot be written."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(directory / _LOCK, flags, 0o600)
         try:
@@ -36,7 +41,7 @@ class DirectoryLock:
             raise
 
     def close(self) -> None:
-        """Unlock it. A second call does nothing."""
+        """Unlock the directory. A second call does nothing."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)

@@ -1,7 +1,8 @@
 """The names of directories that a Spark job and tidegate have to find at the same place.
 
-Spark and tidegate reach a directory by different libraries. A name that one of them takes for another place
-would part what belongs together, so each scheme stands in one table, and all others are refused.
+Spark and tidegate reach a directory by different libraries. If a name led the two to different places, files
+that belong together would be separated. So one table has every scheme that is allowed, and all others are
+refused.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Scheme(NamedTuple):
     example: str
 
 
-#: Plain Spark knows ``s3`` under the name ``s3a`` alone.
+#: Spark itself knows ``s3`` only under the name ``s3a``.
 SCHEMES: Final = {
     FILE: Scheme(FILE, "absolute path", "file:///path"),
     "s3a": Scheme("s3a", "bucket", "s3a://bucket/path"),
@@ -110,7 +111,7 @@ def _lacks(named: str, scheme: Scheme) -> SettingsError:
 def _without_login(named: str) -> str:
     """Return the URI with ``***`` in place of what stands before the ``@``, which may be a password.
 
-    A name without a colon there stays if the scheme is Azure's, which has its containers there.
+    If the scheme is Azure's, a name without a colon before the ``@`` is kept, since it names a container.
     """
     may_be_container = named.lower().startswith("abfs")
     return re.sub(r"//[^/@]*:[^/@]*@" if may_be_container else r"//[^/@]*@", "//***@", named)

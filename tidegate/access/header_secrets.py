@@ -27,7 +27,7 @@ class HeaderSecrets:
     def into(self, rows: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
         """Return the rows with the secrets. Raises ``SecretMissing``.
 
-        A row is filled when it is asked for: a sink without room asks for none.
+        The secrets are put into a row only when the row is asked for. A sink without room asks for no row.
         """
         if not self._named:
             return rows
@@ -42,7 +42,10 @@ class HeaderSecrets:
 
 
 class _FilledRows(Sequence[OutputRecord]):
-    """Rows with ``values`` in place of headers: of pairs of name and reference."""
+    """Rows in which headers have secrets as their values.
+
+    ``values`` has the secret for each pair of a header's name and a reference.
+    """
 
     __slots__ = ("_rows", "_values")
 
@@ -51,7 +54,7 @@ class _FilledRows(Sequence[OutputRecord]):
         self._values = values
 
     def starting_at(self, first: int) -> Iterator[OutputRecord]:
-        """Yield the rows from index ``first`` on, without those before it."""
+        """Yield the rows from position ``first`` on, without the rows before it."""
         return map(self._filled, starting_at(self._rows, first))
 
     def __len__(self) -> int:

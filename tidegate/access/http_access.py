@@ -1,8 +1,8 @@
 """Decides who may ask a process over HTTP (docs/security.md#http): by a request's Host, and by a token.
 
-A page in a browser can make a name of its own mean 127.0.0.1, and so read what is served on loopback. Its
-requests have that name as their Host. So a request is answered only if its Host is an address that is bound,
-or a name that is allowed.
+The owner of a web page can let the page's own name lead to 127.0.0.1. Then the page, in a browser, could read
+what is served on loopback. Its requests have the page's name as their Host. So a request is answered only if
+its Host is an address that is bound, or a name that is allowed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tidegate.errors import SettingsError
 #: A connection is closed after this time, so that a client that sends or reads too slowly holds nothing for
 #: longer.
 CONNECTION_S: Final = 30.0
-#: The most connections at once. Further ones are closed after a tenth of a second.
+#: The most connections at the same time. Further ones are closed after a tenth of a second.
 MOST_CONNECTIONS: Final = 64
-#: The most headers of a request, and the most bytes of one of them and of the line before them.
+#: The most headers of a request, and the most bytes of one header and of the request line before the headers.
 MOST_HEADERS: Final = 64
 MOST_HEADER_BYTES: Final = 8_190
-#: The path that needs no token: its answer says nothing but that the process lives.
+#: The path that needs no token: its answer says only that the process lives.
 HEALTH: Final = "/health"
 _BEARER: Final = "Bearer "
 #: The variable with the token of workers and queries.
@@ -30,9 +30,10 @@ TOKEN: Final = "TIDEGATE_METRICS_TOKEN"  # noqa: S105 - its name
 
 
 def usable_token(token: str | None, name: str) -> str:
-    """Return a token, empty for ``None``. Raises ``SettingsError`` for one that no client can send.
+    """Return the token, or an empty text for ``None``. Raises ``SettingsError`` if no client can send it.
 
-    ``name`` names the setting. An empty token is refused: whoever sets one wants it to be asked for.
+    ``name`` is the name of the setting. An empty token is refused, since whoever sets a token wants requests
+    to need one.
     """
     if token is None:
         return ""

@@ -15,7 +15,7 @@ _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]+")
 
 @dataclass(frozen=True, slots=True)
 class OutputNamespace:
-    """Patterns of topic names, in which ``*`` stands for any characters; without one every name is allowed.
+    """Patterns of topic names; ``*`` stands for any characters. Without patterns every name is allowed.
 
     >>> OutputNamespace.of("cdc.*, board_flights").has("cdc.orders")
     True
@@ -40,7 +40,10 @@ class OutputNamespace:
         return not self.patterns or any(fnmatchcase(topic, pattern) for pattern in self.patterns)
 
     def fault(self, topic: str, mend: str) -> str:
-        """Return why no feed may write there, with ``mend``, what to do; empty if feeds may."""
+        """Return why no feed may write to a topic, and then ``mend``, which says what to do.
+
+        Return an empty text if feeds may write to the topic.
+        """
         if self.has(topic):
             return ""
         return (
@@ -49,5 +52,5 @@ class OutputNamespace:
         )
 
 
-#: The namespace without a bound.
+#: The namespace that allows every topic.
 EVERYWHERE: Final = OutputNamespace()

@@ -21,7 +21,7 @@ def make_private(directory: Path) -> None:
     """Create the directory if it is missing, and close it to all other users.
 
     That also closes files in it which an earlier version left open to all. Raises ``OSError``, also for a
-    directory that others can enter and that is not this user's, and for one that all users share, as /tmp.
+    directory of another user that others can enter, and for one that all users share, such as /tmp.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = directory.stat().st_mode
@@ -39,7 +39,7 @@ def write_new(file: Path, content: bytes) -> None:
 
 
 def make_private_uri(uri: str) -> None:
-    """Do the same for the URI of a directory of this machine. Other file systems are left alone."""
+    """Make the directory private if its URI names one of this machine. Other file systems are left alone."""
     place = urlsplit(uri)
     if place.scheme == "file":
         make_private(Path(unquote(place.path)))

@@ -1,4 +1,4 @@
-"""The TLS of a server of ours."""
+"""The TLS context of a server that tidegate runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidegate.errors import SettingsError
 
 
 def server_tls(certificate: Path | None, key: Path | None, names: tuple[str, str]) -> ssl.SSLContext | None:
-    """Return the TLS context to serve with these two files, ``None`` without files.
+    """Return the TLS context of a server that has these two files. Return ``None`` without files.
 
     ``names`` are the names of the two settings, for errors.
 

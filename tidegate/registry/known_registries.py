@@ -19,10 +19,11 @@ from tidegate.registry.schema_registration import SchemaRegistrar
 class SchemaRegistries:
     """The schema registries that feeds use. Feeds share connections, ids and calls.
 
-    A registry is known by its normal URL, its login, its certificates and its time limit, however the URL is
-    written. It is open until ``take_unused`` or ``close``; with ``most``, the one that was used longest ago
-    is closed where there would be more. One that no entry allows is not kept: it opens nothing. A URL may
-    hold a password, so no lookup uses ``[]``, whose error would show it.
+    Two URLs name the same registry if they have the same normal URL, login, certificates and time limit,
+    however they are written. A registry is kept until ``take_unused`` or ``close``. With ``most``, at most so
+    many are kept: the one that was used longest ago is closed when there would be more. A registry that no
+    entry allows is not kept, since it opens no connection. A URL may hold a password, so no lookup uses
+    ``[]``, whose ``KeyError`` would show the URL.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class SchemaRegistries:
     ) -> None:
         """``allowed`` are the registries that feeds may name.
 
-        ``secrets`` has the secrets that URLs name; without it those of the environment count.
+        ``secrets`` has the secrets that URLs name. Without it, the secrets of the environment are used.
         """
         self._allowed = allowed
         self._secrets = secrets
@@ -58,9 +59,9 @@ class SchemaRegistries:
             return registry
 
     def take_unused(self, urls: Iterable[str]) -> Sequence[SchemaRegistrar]:
-        """Forget the registries that none of these URLs names, and return them, to be closed.
+        """Forget the registries that none of these URLs names, and return them. The caller closes them.
 
-        Whoever asks for one later is given a new one.
+        If one of them is asked for later, ``of`` returns a new one.
         """
         used = set()
         for url in urls:
@@ -71,13 +72,13 @@ class SchemaRegistries:
             return [registry for kind in unused if (registry := self._opened.pop(kind, None)) is not None]
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all registries."""
         for registry in self.take_unused(()):
             registry.close()
 
 
-@lru_cache(maxsize=64)  # as the reading of URLs: one may have half a megabyte
+@lru_cache(maxsize=64)  # few are kept, as in ``read_uris``: a URL may have half a megabyte
 def _kind(url: str) -> RegistryUri:
-    """Return what all texts of one registry have in common."""
+    """Return the form that all URLs of one registry have in common."""
     uri = parse_registry_uri(url)
     return replace(uri, url=uri.normal_url, parameters=())

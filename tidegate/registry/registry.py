@@ -1,4 +1,4 @@
-"""Reads a registry's schemas for readers of feeds: texts by the ids in records, and ids of schemas."""
+"""Reads a registry for readers of feeds: finds a schema's text by the id in a record, and a schema's id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEPT_SCHEMAS: Final = 1_000
 #: Confluent's error codes. A 404 without one of them is not from a registry.
 NO_SUBJECT: Final = 40401
 NO_SCHEMA: Final = 40403
-#: A registry that has answered before may be away for so long before a schema of it cannot be read.
+#: If a registry that has answered before is away, a reader asks for a schema again for so many seconds.
 AWAY_S: Final = 60.0
 _PAUSE_S: Final = 1.0
 
@@ -35,8 +35,8 @@ class SchemaReader:
 
     Each answer is asked for once and on a connection of its own, so there is nothing to close. Every method
     raises ``RegistryAway`` and ``RegistryDenied``, at the latest after the registry's timeout. But once the
-    registry has given a schema, ``schema_text`` waits ``AWAY_S`` more for another one: a registry that starts
-    again ends no reader.
+    registry has given a schema, ``schema_text`` goes on asking for another one for ``AWAY_S`` seconds. So a
+    reader does not end when its registry is started again.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations) -> None:
@@ -79,7 +79,7 @@ class SchemaReader:
     def id_of(self, schema: SubjectSchema) -> int:
         """Return the id that a schema was registered with.
 
-        Raises ``InputError`` if it was not, under its subject.
+        Raises ``InputError`` if the schema is not registered under its subject.
         """
         try:
             return self._ids.get(schema)

@@ -1,4 +1,4 @@
-"""Bounds the answers from a registry's address: any server may be there, and send without an end."""
+"""Bounds the answers from a registry's address: any server may be there, and may send without an end."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def bound_answers(
 ) -> None:
     """Let no answer's body be longer than ``LONGEST_ANSWER_BYTES``, or take longer than ``within_s`` seconds.
 
-    The time counts from the end of the headers and is checked with every piece. So a body ends at the latest
-    when the session's time limit for one further piece has passed. A body that breaks a bound raises
-    ``ValueError`` or ``httpx2.ReadTimeout``. A compressed body is refused, since a few bytes may stand for
-    many.
+    The time counts from the end of the headers and is checked when a piece has come. So a body can take
+    longer than ``within_s`` by the session's time limit for one piece at most. A body that breaks a bound
+    raises ``ValueError`` or ``httpx2.ReadTimeout``. A compressed body is refused, since a few bytes may stand
+    for many.
     """
 
     def bound(response: httpx2.Response) -> None:

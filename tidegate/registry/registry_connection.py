@@ -31,7 +31,7 @@ from tidegate.errors import (
 from tidegate.registry.registry_answers import bound_answers
 from tidegate.registry.registry_faults import Errand, RegistryFaults
 
-#: Its annotations are not complete.
+#: The type of confluent-kafka's client, whose annotations are not complete.
 Client: TypeAlias = Any
 _Answer = TypeVar("_Answer")
 
@@ -40,9 +40,9 @@ class RegistryConnection:
     """The HTTP connections to one registry, for any number of threads. Close it, or use it in a ``with``.
 
     For a registry that is not among the ``allowed`` no client is opened. Secrets that its URL names are
-    looked up when the client is opened: with the first call, and again after a call that was denied. A client
-    whose certificates find no room on disk is opened with the first call, too. Raises ``StatementError`` for
-    certificates that cannot be used.
+    looked up when the client is opened: with the first call, and again after a call that was denied. If there
+    is no room on disk for the certificates, the client is opened with the first call, too. Raises
+    ``StatementError`` for certificates that cannot be used.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
@@ -61,11 +61,11 @@ class RegistryConnection:
         return f"RegistryConnection({self.faults.shown})"
 
     def call(self, errand: Errand, ask: Callable[[Client], _Answer]) -> _Answer:
-        """Return what ``ask`` makes of the answer.
+        """Return what ``ask`` returns; ``ask`` makes the call with the client, and reads the answer.
 
         ``ask`` raises ``ValueError`` for an answer that no registry gives. Connecting, sending, every piece
-        of the answer's headers, and its body may each take the registry's timeout. Raises ``RegistryAway``,
-        ``RegistryDenied`` and ``SchemaRejected``.
+        of the answer's headers, and its body may each take as long as the registry's timeout. Raises
+        ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
         """
         self._require_allowed(errand)
         client = self._opened(errand)
@@ -122,9 +122,9 @@ class RegistryConnection:
 
 
 def require_certificates(uri: RegistryUri) -> None:
-    """Raise ``StatementError`` for certificates that cannot be used, unless the URL names them.
+    """Raise ``StatementError`` for certificates that cannot be used. Raise nothing if the URL names secrets.
 
-    Raises ``RegistryAway`` where they find no room on disk.
+    Raises ``RegistryAway`` if there is no room on disk for the certificates.
     """
     if not uri.references:
         _open(uri).close()
@@ -148,7 +148,7 @@ def _open(uri: RegistryUri) -> Client:
 
 def _client(uri: RegistryUri, folder: Path) -> Client:
     config: dict[str, Any] = {
-        "url": uri.url.replace(",", "%2C"),  # the client takes a comma for the start of another URL
+        "url": uri.url.replace(",", "%2C"),  # in the client's text, a comma separates URLs
         "timeout": uri.timeout_s,
         "max.retries": 0,
     }
@@ -176,7 +176,7 @@ def _certificate_files(uri: RegistryUri, folder: Path) -> dict[str, Any]:
     if uri.client_cert:
         config["ssl.certificate.location"] = _private_file(folder / "cert.pem", uri.client_cert)
         config["ssl.key.location"] = _private_file(folder / "key.pem", uri.client_key)
-        # without a password OpenSSL would ask the terminal for that of an encrypted key
+        # Without this setting OpenSSL would ask the terminal for the password of an encrypted key.
         config["ssl.key.password"] = ""
     return config
 

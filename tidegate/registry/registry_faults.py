@@ -42,7 +42,7 @@ class RegistryFaults:
         self.shown = shown or uri.shown
 
     def of(self, errand: Errand, error: Exception) -> TidegateError:
-        """Return the error to raise for what the client raised."""
+        """Return the error to raise in place of an error that the client raised."""
         match error:
             case SchemaRegistryError():
                 return self._refusal(errand, error)
@@ -96,8 +96,9 @@ class RegistryFaults:
         )
 
     def _words(self, said: object) -> str:
-        """Return the other side's words: one line, not too long, and without our secrets if it echoes
-        them.
+        """Return the other side's words as one line that is not too long.
+
+        If the words repeat our secrets, the secrets are replaced.
         """
         text = str(said) or type(said).__name__
         head = self._head(text)
@@ -108,7 +109,7 @@ class RegistryFaults:
         return f"{line[:_LONGEST_WORDS]}..." if cut or len(line) > _LONGEST_WORDS else line
 
     def _head(self, text: str) -> str:
-        """Return the text; of a long one only the beginning, which does not end within a secret."""
+        """Return the text, or the beginning of a long text. The beginning does not end within a secret."""
         if len(text) <= _LOOKED_AT:
             return text
         head = text[:_LOOKED_AT]

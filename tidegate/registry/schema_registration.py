@@ -1,4 +1,4 @@
-"""Registers schemas and keeps their ids: once, before the first record that needs them.
+"""Registers each schema once, before the first record that needs it, and keeps its id.
 
 A registry is idempotent: the same schema under the same subject always has the same id. So workers need not
 agree on who registers it, and a repeated batch is written with the same bytes.
@@ -31,10 +31,10 @@ _KEPT_IDS: Final = 4_096
 
 
 class SchemaRegistrar:
-    """One schema registry, shared by all feeds and threads of this process. Close it.
+    """One schema registry, shared by all feeds and threads of this process. Its user has to close it.
 
-    If ``allowed`` does not name it every call raises ``RegistryNotAllowed``, and nothing is sent. Raises
-    ``StatementError`` for certificates that cannot be used.
+    If ``allowed`` does not name the registry, every call raises ``RegistryNotAllowed``, and nothing is sent.
+    Raises ``StatementError`` for certificates that cannot be used.
     """
 
     def __init__(self, uri: RegistryUri, allowed: Destinations, secrets: Secrets | None = None) -> None:
@@ -57,11 +57,10 @@ class SchemaRegistrar:
         return self._ids.known(schema)
 
     def id_of(self, schema: SubjectSchema) -> int:
-        """Return the schema's id, by one call for all threads that ask; wait at most for the registry's
-        timeout.
+        """Return the schema's id. All threads that ask for it at the same time share one call.
 
-        Raises ``RegistryAway`` and ``RegistryDenied``, after which the same call may be made again, and
-        ``SchemaRejected``.
+        A thread waits at most for the registry's timeout. Raises ``RegistryAway`` and ``RegistryDenied``,
+        after which the same call may be made again, and ``SchemaRejected``.
         """
         try:
             return self._ids.get(schema)
@@ -69,7 +68,10 @@ class SchemaRegistrar:
             raise self._connection.faults.late(_registering(schema)) from None
 
     def check(self) -> None:
-        """Check that it answers as a registry and accepts our login. Raises and waits as ``id_of`` does."""
+        """Check that the address answers as a registry does, and accepts our login.
+
+        Raises and waits as ``id_of`` does.
+        """
         try:
             self._checked.get(_CHECKING)
         except TimeoutError:
@@ -78,8 +80,9 @@ class SchemaRegistrar:
     def require_new(self, subjects: NewSubjects) -> None:
         """Raise ``FeedError`` for the first subject under which others have registered schemas.
 
-        Makes a call for each, which takes the registry's timeout at most. Raises ``RegistryAway`` and
-        ``RegistryDenied`` too.
+        Makes a call for each subject. If a subject has just one version, makes further calls to see whether
+        its schema is ours. ``RegistryConnection.call`` says how long a call may take. Raises ``RegistryAway``
+        and ``RegistryDenied`` too.
         """
         for name in subjects.names:
             own = [schema for schema in subjects.own if schema.subject == name]
@@ -92,7 +95,7 @@ class SchemaRegistrar:
                 )
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections to the registry."""
         self._connection.close()
 
     def _register(self, schema: SubjectSchema) -> int:

@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 
 
 class SharedAnswers(Generic[Key, Answer]):
-    """Asks once for each key, however many threads want its answer at once, and keeps ``keep`` answers.
+    """Asks once for a key, however many threads want its answer at the same time. Keeps ``keep`` answers.
 
     The answer that was unused for longest is removed first. Errors are not kept: the next thread that wants
     the answer asks again. ``ask`` runs on a thread of its own, because no time limit of a socket bounds an
@@ -30,7 +30,7 @@ class SharedAnswers(Generic[Key, Answer]):
         self._open: dict[Key, Future[Answer]] = {}
 
     def known(self, key: Key) -> Answer | None:
-        """Return the answer, if it is kept."""
+        """Return the answer if it is kept, or ``None``."""
         with self._lock:
             return self._known(key)
 

@@ -3,8 +3,8 @@
 They are given as a JSON object. The header of a string member is the string's contents; that of any other
 value is its JSON text. A member that is null gives no header. For example, ``{"team": "blue", "n": 1, "x":
 null}`` gives ``team: blue`` and ``n: 1``. Markers have no headers. When ``headers_json_column_name`` gives a
-row a header of the same name, the record has both, the feed's first: Kafka's headers are a list, in which
-names may repeat.
+row a header of the same name, the record has both headers, and the feed's header is the first: Kafka's
+headers are a list, in which names may repeat.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go`` (``GetKafkaSinkOptions``) and
 ``sink_kafka_v2.go`` (``kafkaBuffer.Append``, ``FlushResolvedPayload``).
@@ -48,9 +48,10 @@ def read_extra_headers(text: str) -> str:
 
 
 def headers_fault(stored: str) -> str:
-    """Return why a value in the standard form has too much; empty when it has not.
+    """Return why a value in the standard form is above the bounds. Return an empty text if it is not.
 
-    A stored value may have more: other programs write to the jobs topic, and earlier versions had no bounds.
+    A stored value may be above them: other programs write to the jobs topic, and earlier versions had no
+    bounds.
     """
     named = _named(stored)
     size = sum(len(utf8(name)) + len(utf8(text)) for name, text in named.items())
@@ -74,13 +75,13 @@ def redacted_headers(stored: str) -> str:
 
 
 def literal_secrets(stored: str) -> list[str]:
-    """Return the names of headers that carry a secret, judged by name, and whose value is no reference."""
+    """Return the headers whose names say that they carry a secret, and whose value is no reference."""
     named = _named(stored).items()
     return [name for name, text in named if is_secret_header(name) and not is_reference(text)]
 
 
 def header_references(stored: str) -> list[tuple[str, str]]:
-    """Return the headers whose values are references, by name."""
+    """Return the headers whose values are references, as pairs of name and reference."""
     return [(name, text) for name, text in _named(stored).items() if is_reference(text)]
 
 

@@ -28,9 +28,9 @@ from tidegate.hlc import ZERO, Timestamp, parse_decimal
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.spans import Span
 
-#: Short text given by the client; sorts by creation. Made by ``feed_id``.
+#: A feed's id: a short text that the client chooses. Ids sort by creation. ``feed_id`` makes one of a text.
 FeedId = NewType("FeedId", str)
-#: Counts a feed's definitions from 1: targets and output partition counts change only with it.
+#: Counts a feed's definitions from 1. Targets and output partition counts change only in a new epoch.
 FeedEpoch = NewType("FeedEpoch", int)
 
 FIRST_EPOCH: Final = FeedEpoch(1)
@@ -52,12 +52,12 @@ class FeedState(enum.Enum):
     """The state of a feed. If CockroachDB has the same state, the word is CockroachDB's."""
 
     PENDING = "pending"
-    """Defined; not every log partition has taken it up yet."""
+    """The feed is defined; not every log partition has taken it up yet."""
     STARTING = "starting"
-    """Its start timestamp and targets are stored; not every log partition emits yet."""
+    """The feed's start timestamp and targets are stored; not every log partition emits yet."""
     RUNNING = "running"
     SUCCEEDED = "succeeded"
-    """Stopped for good: everything that it was to emit is emitted."""
+    """Stopped for good: everything that the feed had to emit is emitted."""
     FAILED = "failed"
     """Stopped for good, with a reason."""
     DROPPED = "dropped"
@@ -67,13 +67,13 @@ class FeedState(enum.Enum):
 class Engine(enum.Enum):
     """The engine that runs a feed.
 
-    A feed has one at a time, and moves to another by a new epoch (docs/protocols/hand-over.md).
+    A feed has one engine at a time, and moves to another engine by a new epoch (docs/protocols/hand-over.md).
     """
 
     WORKERS = "workers"
     SPARK = "spark"
     BACKFILL = "backfill"
-    """A batch job, which brings the feed to a moment and moves it to one of the others
+    """A batch job. It brings the feed up to a timestamp, and then moves it to one of the other engines
     (docs/protocols/backfill.md)."""
 
 
@@ -116,7 +116,7 @@ class TableName(NamedTuple):
 def _identifier(name: str) -> str:
     """Return the name as statements read it.
 
-    A name with characters beyond ASCII is always quoted, since SQL takes some spaces for letters there.
+    A name with characters beyond ASCII is always quoted, since SQL reads some spaces there as letters.
     """
     if name.isascii() and name not in _OUR_WORDS:
         return sql_identifier(name)
@@ -129,10 +129,10 @@ class AcceptedCluster:
     (docs/protocols/accept-cluster.md).
 
     ``epoch`` is the feed's first epoch there. ``cluster`` is the cluster's id, empty for the engine's own.
-    The feed writes every version above ``begin`` there. With ``None`` it writes everything from its start on,
-    its initial scan included. ``copied_above`` says that a mirror had brought the rows up to ``begin``: those
-    above this timestamp, all of them with zero. ``None`` says nothing of a mirror, as in acceptances that
-    earlier versions stored.
+    The feed writes every version above ``begin`` there. If ``begin`` is ``None``, it writes everything from
+    its start on, its initial scan included. ``copied_above`` says that a mirror had brought the rows above
+    this timestamp, up to ``begin``. Zero stands for all rows up to ``begin``. If ``copied_above`` is
+    ``None``, nothing is said of a mirror, as in acceptances that earlier versions stored.
     """
 
     epoch: FeedEpoch
@@ -171,11 +171,11 @@ class AcceptedCluster:
 class FeedDefinition:
     """A feed as the client asked for it.
 
-    ``description`` is the statement without secrets and may be shown; ``sink_uri`` has them, and stays out
-    of ``repr``: it is what the user wrote, and ``sink`` is what it means. ``created_ns`` is the client's wall
+    ``description`` is the statement without secrets and may be shown. ``sink_uri`` is what the user wrote: it
+    has the secrets, and stays out of ``repr``. ``sink`` is what it means. ``created_ns`` is the client's wall
     clock. ``accepted`` is the last cluster that an operator has accepted, in this epoch or an earlier one.
-    ``goes_on`` is set for engines alone: rows of earlier epochs stand on its topics, and this one adds to
-    them what is above its start.
+    ``goes_on`` is only for engines. It says that rows of earlier epochs stand on the feed's topics, and that
+    this epoch adds the rows above its start to them.
     """
 
     id: FeedId
@@ -204,8 +204,9 @@ class FeedDefinition:
     def may_go_on(self) -> bool:
         """Whether earlier epochs may have written rows that count.
 
-        ``goes_on`` says so. Definitions that earlier versions stored do not have it. Of these a later epoch
-        with a cursor counts as going on, unless it begins anew on an accepted cluster.
+        ``goes_on`` says so. Definitions that earlier versions stored do not have it. Such a definition of a
+        later epoch with a cursor also counts as going on, unless its epoch begins anew on an accepted
+        cluster.
         """
         if self.goes_on or self.epoch == FIRST_EPOCH or self.options.cursor is None:
             return self.goes_on

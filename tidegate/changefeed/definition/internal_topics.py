@@ -1,8 +1,8 @@
 """Topics that no feed may write to, by the form of their names (docs/security.md#where-a-feed-may-write).
 
-They are the topics that any application of tidegate keeps for itself, the logs of sources, and Kafka's own. A
-reader takes a record there for one of tidegate or of the source. So neither an option of the statement nor a
-setting of the operator allows them.
+They are the topics that any application of tidegate keeps for itself, the logs of sources, and Kafka's own.
+Their readers would read a feed's record there as one of tidegate or of the source. So neither an option of
+the statement nor a setting of the operator allows them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ _REQUESTS: Final = "requests"
 
 
 def internal_kind(topic: str) -> str:
-    """Return what a topic of this name is, if no feed may write to it; empty for any other name."""
+    """Return what a topic of this name is, if no feed may write to it; an empty text for other names."""
     return next((kind for shape, kind in _SHAPES if shape.fullmatch(topic)), "")
 
 
 def internal_topic_fault(topic: str, mend: str) -> str:
-    """Return why no feed may write to a topic of this name, and ``mend``, what to do; empty if one may."""
+    """Return why no feed may write to a topic of this name, and then ``mend``, which says what to do.
+
+    Return an empty text if feeds may write to the topic.
+    """
     kind = internal_kind(topic)
     return f"no feed may write to {topic}: it has the name of {kind}; {mend}" if kind else ""
 
 
 def log_beside(topic: str) -> str:
-    """Return the log that would make this topic one of requests if it exists; empty for other names.
+    """Return the name of a log: if that log exists, this topic is one of requests to a source.
+
+    Return an empty text for a name that no topic of requests has.
 
     >>> log_beside("shop.requests")
     'shop.raftlog'

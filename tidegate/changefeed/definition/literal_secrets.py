@@ -14,8 +14,8 @@ _UNREADABLE: Final = (ValueError, TypeError, AttributeError)
 
 
 def literal_secrets(definition: FeedDefinition) -> list[str]:
-    """Return where in the definition secrets stand, as words: ``confluent_schema_registry``, ``header
-    x-api-key``.
+    """Return the places in the definition that hold secrets, such as ``confluent_schema_registry`` and
+    ``header x-api-key``.
     """
     options, found = definition.options, list[str]()
     try:

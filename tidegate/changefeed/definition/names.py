@@ -3,8 +3,9 @@
 A character that is not allowed becomes ``_u<hex>_``. Text that already looks like that is escaped too, so
 that the SQL name can be read back. Source: CockroachDB ``pkg/ccl/changefeedccl/name.go`` and ``topic.go``.
 
-Two kinds of names cannot be read back, here as there: names that were cut, and names with text like ``_u21``
-directly before an escaped character. ``_u21!`` becomes ``_u21_u0021_``, which reads as ``!`` and ``u0021_``.
+Two kinds of names cannot be read back, as in CockroachDB: names that were cut, and names with text like
+``_u21`` directly before an escaped character. ``_u21!`` becomes ``_u21_u0021_``, which reads as ``!`` and
+``u0021_``.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def avro_name(sql_name: str) -> str:
 
 
 def avro_namespace_fault(namespace: str) -> str:
-    """Return why this cannot be an Avro namespace, and what to do; empty for one that can be, and for
-    none.
+    """Return why this cannot be an Avro namespace, and what to do.
+
+    Return an empty text if it can be a namespace, or if it is empty.
     """
     if not namespace or _AVRO_NAMESPACE.fullmatch(namespace):
         return ""

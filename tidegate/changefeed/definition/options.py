@@ -84,16 +84,16 @@ class InitialScan(enum.Enum):
 class FeedOptions:
     """The options of one feed, which say what it emits.
 
-    The defaults are CockroachDB's, but for the initial scan: definitions from before there were scans do not
-    name it, and their feeds began without one. Statements always store what they want.
+    The defaults are CockroachDB's, except that of the initial scan: definitions from before there were scans
+    do not name it, and their feeds began without one. A definition of today always names it.
 
     ``resolved_interval_ns`` is the least distance between two markers in HLC nanoseconds: 0 for a marker at
-    every advance, ``None`` for no markers. ``resolved_topic`` is the topic of the markers, empty for the
-    topics of the rows. ``topic_prefix`` stands before the name of every topic of rows. ``key_column`` and
-    ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps JSON keys and
-    values as ``{"schema": ..., "payload": ...}``. ``enriched_properties`` is ``schema``, ``source``, or both
-    with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the standard form that
-    ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
+    every advance, ``None`` for no markers. ``resolved_topic`` is the topic of the markers; if it is empty,
+    they go to the topics of the rows. ``topic_prefix`` stands before the name of every topic of rows.
+    ``key_column`` and ``headers_json_column_name`` are column names, empty for none. ``connect_schema`` wraps
+    JSON keys and values as ``{"schema": ..., "payload": ...}``. ``enriched_properties`` is ``schema``,
+    ``source``, or both with a comma between. ``confluent_schema_registry`` is a URL, ``extra_headers`` the
+    standard form that ``extra_headers.py`` reads; both may hold secrets and stay out of ``repr``.
 
     ``cursor`` is the start of a feed that starts in the past: it emits versions above it. With
     ``on_oversize`` ``key_only`` a row of more than ``max_row_bytes`` bytes is written without its value; 0
@@ -151,7 +151,7 @@ class FeedOptions:
     def from_json(cls, stored: Mapping[str, Any]) -> FeedOptions:
         """Read the stored form, also that of an earlier version, which has fewer options.
 
-        Raises ``KeyError`` or ``ValueError`` when it is none.
+        Raises ``KeyError`` or ``ValueError`` for anything else.
         """
         values = {
             each.name: _restored(stored, each.name)
@@ -169,7 +169,7 @@ _ALWAYS_STORED: Final = frozenset({"format", "envelope"})
 def _restored(stored: Mapping[str, Any], name: str) -> Any:
     """Return the value of a field from its stored form.
 
-    The field's default tells the type. A field whose default is ``None`` is read as a whole number, but for
+    The field's default tells the type. A field whose default is ``None`` is read as a whole number, except
     ``cursor``.
     """
     match getattr(DEFAULT_OPTIONS, name):

@@ -6,8 +6,8 @@ the row was and which version it is, so that a reader who needs the row can fetc
     {"bytes":1234567,"deleted":false,"mvcc_timestamp":"1743...0002","updated":"1743...0002"}
 
 The limit stands in the feed's definition, and the size depends on the row alone. So every engine, and every
-repetition, decides alike. The value is empty and not absent, since log compaction and upserting readers take
-a record without a value for a deletion.
+repetition, decides alike. The value is empty and not absent, since a record without a value means a deletion
+for log compaction and for upserting readers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Headers: TypeAlias = list[tuple[str, bytes]]
 OVERSIZE_HEADER: Final = "tidegate-oversize"
 #: The bytes of a record that the limit does not count: its frame, its provenance header, its batch's header.
 RECORD_ROOM: Final = 1_000
-#: The limit when the definition names none: with the bytes above it makes what producers accept by default.
+#: The limit when the definition names none. Together with ``RECORD_ROOM`` it is what producers accept by
+#: default.
 DEFAULT_MAX_ROW_BYTES: Final = 1_000_000 - RECORD_ROOM
 #: The most bytes of the two lengths in a header, before its name and before its value.
 _HEADER_BYTES: Final = 10
@@ -55,7 +56,7 @@ class Oversize:
 
 
 def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | None:
-    """Return what the headers say of a row that was left out; ``None`` if they name none.
+    """Return what the headers say of a row whose value was left out; ``None`` if they do not speak of one.
 
     Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``RecursionError`` for a header that no feed can
     have written.
@@ -78,9 +79,9 @@ def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | Non
 class RowLimit:
     """The most bytes that one row of a feed may have, and what is written in place of a larger row.
 
-    It counts key and value as they are written, and the headers of the feed and of the row. It does not count
-    the header of provenance, which may differ between copies of a row. ``constants`` are the headers that
-    every row has. The row's own headers are left out together with its value.
+    The limit counts key and value as they are written, and the headers of the feed and of the row. It does
+    not count the header of provenance, which may differ between copies of a row. ``constants`` are the
+    headers that every row has. The row's own headers are left out together with its value.
     """
 
     max_bytes: int

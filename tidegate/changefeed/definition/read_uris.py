@@ -1,4 +1,4 @@
-"""Keeps what URIs mean: they are asked for with every batch of a feed, and when feeds are compared."""
+"""Keeps URIs that were read: they are needed with every batch of a feed, and when feeds are compared."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _T = TypeVar("_T")
 
 
 def remembered(read: Callable[[str], _T]) -> Callable[[str], _T]:
-    """Return the function, which keeps what it returned for the last 4,096 URIs of at most 1,024 characters,
-    and for the last 64 longer ones.
+    """Return a function that does what ``read`` does, and keeps the results.
+
+    It keeps those for the last 4,096 URIs of at most 1,024 characters, and for the last 64 longer URIs.
     """
     short, long = lru_cache(_SHORT_KEPT)(read), lru_cache(_LONG_KEPT)(read)
 

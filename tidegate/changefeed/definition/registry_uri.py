@@ -70,12 +70,12 @@ class RegistryUri:
 
     @property
     def references(self) -> tuple[str, ...]:
-        """The references to secrets that it holds."""
+        """The references to secrets that the URI holds."""
         return tuple(filter(is_reference, (self.user, self.password, self.key_reference)))
 
     @property
     def has_literal_secret(self) -> bool:
-        """Whether it holds a secret itself.
+        """Whether the URI holds a secret itself, and not a reference.
 
         A user without a password may be a token, and so counts as a secret.
         """
@@ -83,7 +83,7 @@ class RegistryUri:
         return bool(self.client_key) or bool(login and not is_reference(login))
 
     def resolved(self, secret: Callable[[str], str]) -> RegistryUri:
-        """Return the same with secrets in place of references; ``secret`` returns the secret of a name.
+        """Return the same URI with secrets in place of references; ``secret`` returns the secret of a name.
 
         Raises ``StatementError`` for a key that is no PEM, and what ``secret`` raises.
         """

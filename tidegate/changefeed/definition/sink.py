@@ -118,8 +118,8 @@ class SinkUri:
 def require_shared_connection(sink: SinkUri) -> None:
     """Raise ``StatementError`` for a sink URI with TLS or login parameters of its own.
 
-    The operator's entry for a cluster has its login. To accept such a parameter would be to ignore it, and to
-    store a secret for nothing.
+    The operator's entry for a cluster has its login. If such a parameter were accepted, it would be ignored,
+    and a secret would be stored without need.
     """
     own = [name for name, _ in sink.parameters if name != "topic_prefix"]
     if own:

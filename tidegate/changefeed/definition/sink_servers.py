@@ -12,8 +12,9 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 def normal_servers(servers: Iterable[str]) -> tuple[str, ...]:
-    """Return ``host:port`` of each server in small letters, ``localhost`` as ``127.0.0.1``; sorted, each
-    once.
+    """Return ``host:port`` of each server in small letters, with ``127.0.0.1`` for ``localhost``.
+
+    The servers are sorted, and each is there once.
     """
     return tuple(sorted({_normal(server.strip()) for server in servers if server.strip()}))
 

@@ -31,7 +31,7 @@ def text(stored: Mapping[str, Any], name: str) -> str:
 def plain_text(value: object, name: str) -> str:
     """Return ``value`` if it is a text that has a UTF-8 form."""
     if not isinstance(value, str):
-        raise ValueError(f"{name} is no text")  # noqa: TRY004 - as of other values
+        raise ValueError(f"{name} is no text")  # noqa: TRY004 - one error for all wrong values
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -1,10 +1,10 @@
 """The stored form of all records on the jobs, control and acknowledgement topics: JSON with a version.
 
-The version is the format's, one for all kinds. A reader accepts its own version and older ones, and refuses
-newer ones, because a field that it does not know may change what the others mean. A record is one of a newer
-version if it is a JSON object in UTF-8 whose ``v`` is a whole number above ours, up to 1,000, and whose
-``kind`` is a word: every version writes both. Anything else that cannot be read is a foreign record, and is
-passed over (docs/security.md#foreign-records).
+The version is that of the format, the same for all kinds of records. A reader accepts its own version and
+older ones, and refuses newer ones, because a field that it does not know may change what the others mean. A
+record is one of a newer version if it is a JSON object in UTF-8 whose ``v`` is a whole number above ours, up
+to 1,000, and whose ``kind`` is a word: every version writes both. Anything else that cannot be read is a
+foreign record, and is skipped (docs/security.md#foreign-records).
 
 * Version 2 has more options in a feed's definition, which an older worker would ignore. A definition of
   version 1 has none of them, and is read with their defaults.
@@ -12,7 +12,7 @@ passed over (docs/security.md#foreign-records).
   the workers' own. An older worker would leave out the first two.
 * Version 4 has feeds that another engine runs.
 * Version 5 has feeds that leave out the values of rows that are too large.
-* Version 6, of definitions alone, has secrets by name.
+* Version 6 has secrets by name. Only definitions have this version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from tidegate.errors import ForeignRecord, StateError
 STORED_VERSION: Final = 6
 #: The version of records that an older worker can read. Only definitions that name secrets are newer.
 _USUAL_VERSION: Final = 5
-#: The most containers in each other in a record, which is the first of them. tidegate's own have five.
+#: The most levels of nested objects and lists in a record; the record itself is the first level. tidegate's
+#: own records have five.
 DEPTH_MAX: Final = 64
 #: A higher number is no version: ten versions a year reach it after a hundred years.
 _NEWEST_VERSION: Final = 1_000
@@ -45,8 +46,8 @@ _T = TypeVar("_T")
 def dump(kind: str, body: Mapping[str, Any], *, names_secrets: bool = False) -> bytes:
     """Return the bytes of one record. ``body`` must not have members named ``v`` or ``kind``.
 
-    ``names_secrets`` is for a definition with names of secrets, which an older worker would take for the
-    secrets themselves.
+    ``names_secrets`` is for a definition with names of secrets. An older worker would use the names as if
+    they were the secrets.
     """
     record = {"v": STORED_VERSION if names_secrets else _USUAL_VERSION, "kind": kind, **body}
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
@@ -87,7 +88,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     _require_shallow(record)
     _require_text(data, record)
     if not isinstance(record, dict):
-        raise ValueError("it is no object")  # noqa: TRY004 - as of other bytes
+        raise ValueError("it is no object")  # noqa: TRY004 - one error for all wrong bytes
     whole(record, "v", 1, _NEWEST_VERSION)
     if _KIND.fullmatch(text(record, "kind")) is None:
         raise ValueError("kind is no word")
@@ -97,7 +98,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 def _require_shallow(record: object) -> None:
     """Raise ``ValueError`` for containers that are nested too deep.
 
-    JSON that is deeper than Python's stack has room for is refused before, as deeper than this in any case.
+    JSON that is too deep for Python's stack was refused before. It is always deeper than this bound.
     """
     level = [record]
     for _ in range(DEPTH_MAX):
@@ -117,8 +118,8 @@ def _members(value: object) -> Iterable[object]:
 def _require_text(data: bytes, record: object) -> None:
     """Raise ``ValueError`` for strings with half of a surrogate pair, which UTF-8 cannot express.
 
-    JSON can name one by an escape, and such a string could not be stored again. tidegate writes no such
-    escapes.
+    JSON can write such a half as an escape, and such a string could not be stored again. tidegate writes no
+    such escapes.
     """
     if any(escape in data for escape in _SURROGATE_ESCAPES):
         json.dumps(record, ensure_ascii=False).encode()

@@ -1,4 +1,4 @@
-"""Parameters behind the ``?`` of a sink's or a registry's URI."""
+"""Parameters after the ``?`` of a sink's or a registry's URI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REDACTED: Final = "redacted"
 SECRET_PARAMETERS: Final = frozenset(
     ("sasl_password", "client_key", "sasl_client_secret", "api_secret", "shared_access_key")
 )
-#: The unknown names that are compared with the known ones. A comparison costs as much as a kilobyte of a URI.
+#: The most unknown names that are compared with known ones. A comparison costs as much as a kilobyte of URI.
 COMPARED_NAMES: Final = 20
 _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
@@ -46,7 +46,7 @@ def pem_parameter(given: Mapping[str, str], name: str) -> bytes:
     text = given.get(name, "").replace(" ", "+")
     try:
         pem = base64.b64decode(text, validate=True)
-    except ValueError:  # of which `binascii.Error` is one; a letter that is not ASCII gives another
+    except ValueError:  # `binascii.Error` is a ``ValueError``; a letter that is not ASCII gives another one
         raise StatementError(f"param {name} must be base 64 encoded") from None
     if pem and not (pem.isascii() and b"-----BEGIN " in pem):
         raise StatementError(f"param {name} must be PEM text (-----BEGIN ...) in base 64")

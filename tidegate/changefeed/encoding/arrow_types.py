@@ -1,7 +1,7 @@
 """SQL types as Arrow types, and the values of records as values of these.
 
-It is the one mapping of the project: tables that are loaded and batches of subscriptions have it. pyarrow is
-in extras, so only what needs Arrow imports this module.
+It is the only such mapping of the project: tables that are loaded and batches of subscriptions use it.
+pyarrow is in extras, so only what needs Arrow imports this module.
 
 | SQL | Arrow, and Parquet |
 |---|---|
@@ -55,7 +55,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any], advice: str) -> pa.Array:
     """Return the values of a column as an array.
 
-    Raises ``RowError`` for a value that has no form: it names the column and its type, and ends with
+    Raises ``RowError`` for a value that has no form. The error names the column and its type, and ends with
     ``advice``.
     """
     arrow_type, convert = form
@@ -226,7 +226,7 @@ _FORMS: Final[dict[Kind, ArrowForm]] = {
     Kind.TIMESTAMP: (pa.timestamp("us"), _timestamp),
     Kind.TIMESTAMPTZ: (pa.timestamp("us", "UTC"), _timestamptz),
 }
-#: Types of values that need no conversion, of those that may need one.
+#: For each conversion, the types of values that it would leave as they are.
 _AS_THEY_ARE: Final[Mapping[Callable[[Any], Any], frozenset[type]]] = {
     index: frozenset({int, _NULL}),
     float: frozenset({float, _NULL}),
@@ -234,7 +234,7 @@ _AS_THEY_ARE: Final[Mapping[Callable[[Any], Any], frozenset[type]]] = {
     _text: frozenset({str, _NULL}),
     _time: frozenset({str, _NULL}),
 }
-#: Years from 1 on, as Python has them.
+#: The form in which JSON feeds print timestamps. Years begin with 1, as in Python.
 _USUAL_TIMESTAMP: Final = (
     r"(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?"
 )

@@ -1,7 +1,7 @@
 """Reads one line of CSV, with fields of any length.
 
 Python's ``csv`` module refuses a field of more than 131,072 characters, unless a limit of the whole process
-is raised. Apart from that limit the same lines are read here, as ``csv.reader`` reads them with ``strict``.
+is raised. Apart from that limit, this module reads lines as ``csv.reader`` reads them with ``strict``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _plain_field(line: str, start: int) -> tuple[str, int]:
 
 
 def _quoted_field(line: str, start: int) -> tuple[str, int]:
-    """Return the field behind an opening quote, and where it ends."""
+    """Return the field after an opening quote, and where it ends."""
     quote = line.find(_QUOTE, start)
     while quote >= 0 and line.startswith(_QUOTE, quote + 1):
         quote = line.find(_QUOTE, quote + 2)

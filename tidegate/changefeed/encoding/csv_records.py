@@ -41,7 +41,7 @@ _Text: TypeAlias = Callable[[Any], str]
 NULL: Final = "NULL"
 KEY: Final = b""
 _QUOTED: Final = frozenset('",\r\n')
-#: The characters that Go's ``unicode.IsSpace`` takes for spaces.
+#: The characters that are spaces for Go's ``unicode.IsSpace``.
 _SPACES: Final = frozenset(
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -55,7 +55,7 @@ _SMALL_FLOAT: Final = 1_000_000
 def compile_csv(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     """Return the encoder for a table version.
 
-    Raises ``UnsupportedTable`` for a column without such a form.
+    Raises ``UnsupportedTable`` for a column that has no CSV form.
     """
     positions = {column.id: at for at, column in enumerate(public_columns(table))}
     fields = [(positions.get(column.id), _text_of(table, column)) for column in shown_columns(table, options)]

@@ -24,7 +24,7 @@ def source_texts(table: TableDescriptor, options: FeedOptions, *, scanned: bool 
     """Return the texts in a table's ``source``; ``ts_hlc``, ``ts_ms`` and ``ts_ns`` come from each row.
 
     ``name`` is what Debezium calls the logical server: the feed's topic prefix, or without one the
-    connector's name. ``scanned`` says whether the rows are those of a scan, which ``snapshot`` tells.
+    connector's name. ``scanned`` says whether the rows are those of a scan; ``snapshot`` shows it.
     """
     return {
         "connector": CONNECTOR,

@@ -36,10 +36,10 @@ def compile_encoder(table: TableDescriptor, options: FeedOptions) -> RecordEncod
 
 
 def as_named(table: TableDescriptor, name: TableName | None) -> TableDescriptor:
-    """Return the table under the name that a feed knows it by; ``None`` stands for its own.
+    """Return the table with the name by which a feed knows it. ``None`` stands for the table's own name.
 
-    A table may be renamed. The topic, subjects and schemas of a feed have the name of its statement for ever,
-    and so have its rows: topics, schemas and readers fit together (docs/envelopes.md).
+    A table may be renamed. The topic, subjects, schemas and rows of a feed always have the name in its
+    statement. So topics, schemas and readers fit together (docs/envelopes.md).
     """
     if name is None or TableName.of(table) == name:
         return table
@@ -47,9 +47,9 @@ def as_named(table: TableDescriptor, name: TableName | None) -> TableDescriptor:
 
 
 def row_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
-    """Return the encoder of ``compile_encoder`` as templates; ``None`` where it does more than fill them.
+    """Return the encoder of ``compile_encoder`` as templates; ``None`` if it does more than fill templates.
 
-    Raises ``UnsupportedTable`` as that does.
+    Raises ``UnsupportedTable`` as ``compile_encoder`` does.
     """
     codec = None if options.format is Format.CSV else _codec(form_of(options.envelope), options)
     if codec is None or codec.templates is None or options.headers_json_column_name:
@@ -89,7 +89,7 @@ def _without_avro(table: TableDescriptor, form: EnvelopeForm) -> str:
 
 
 def _with_constants(constants: list[tuple[str, bytes]], row_headers: Headers | None) -> Headers:
-    """Return the feed's headers, and behind them the row's own."""
+    """Return a function that gives a row the feed's headers, and after them the row's own."""
     if row_headers is None:
         return lambda _: constants
     return lambda row: constants + row_headers(row)
@@ -103,7 +103,7 @@ def compile_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
 
 
 def marker_schemas(definition: FeedDefinition) -> list[SubjectSchema]:
-    """Return the schemas of the feed's markers. Raises ``FeedError`` for a feed that can have none."""
+    """Return the schemas of the feed's markers. Raises ``FeedError`` if its markers can have no schema."""
     options = definition.options
     if options.resolved_interval_ns is None:
         return []

@@ -27,8 +27,8 @@ class JsonDecoder:
 
     ``row_keys`` is false if ``key_column`` replaces the rows' own keys. With ``connect_schema`` or
     ``enriched_schema`` keys and values are the payloads of objects that hold a schema beside them.
-    ``members`` are those of the feed's values. Without it a value may have every member that its envelope
-    allows. ``oversize`` says that values may have been left out.
+    ``members`` are those of the feed's values. If they are not given, a value may have every member that its
+    envelope allows. ``oversize`` says that values may have been left out.
     """
 
     envelope: Envelope
@@ -85,7 +85,7 @@ def parse_record(
 ) -> Record:
     """Read one JSON record.
 
-    Raises ``MalformedRecord``, also for a left-out row whose ``headers`` are not given.
+    Raises ``MalformedRecord``, also for a row whose value was left out, if its ``headers`` are not given.
     """
     return JsonDecoder(envelope).decode(key, value, headers)
 

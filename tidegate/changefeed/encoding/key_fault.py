@@ -22,8 +22,8 @@ def not_utf8(table_name: str, column: str) -> RowError:
 def require_names_of_rows(table: TableDescriptor) -> None:
     """Raise ``UnsupportedTable`` if a sink could not find the table's rows by their keys.
 
-    The log names a row by the sort key of a collated string. Texts with one sort key are one row, so an
-    update can change the text, and a deletion does not tell it: a sink would keep the former row.
+    The log names a row by the sort key of a collated string. Texts with one sort key are one row. So an
+    update can change the text, and a deletion does not tell the text: a sink would keep the former row.
     """
     by_id = {column.id: column for column in table.columns}
     for part in table.primary_key:

@@ -17,7 +17,7 @@ from tidegate.rows.descriptor import Column, TableDescriptor
 from tidegate.rows.row import Row
 from tidegate.rows.types import Interval, Kind, SqlType
 
-#: Whether all of a datum is in the key. The datum is not NULL.
+#: Returns whether a key has all of a datum that is not NULL.
 _IsWhole: TypeAlias = Callable[[Any], bool]
 
 KeyT = TypeVar("KeyT")
@@ -26,9 +26,9 @@ _FLOAT4: Final = struct.Struct("<f")
 
 
 class KeyPrecision(NamedTuple):
-    """The kinds that a form of keys has to the microsecond, in columns and in the items of arrays.
+    """The kinds of datums that a form of keys cuts to the microsecond, in columns and in items of arrays.
 
-    With ``float4_bits`` of 32 a FLOAT4 has those bits; otherwise it has all that are stored.
+    If ``float4_bits`` is 32, a FLOAT4 in a key has 32 bits. Otherwise it has all bits that are stored.
     """
 
     columns: frozenset[Kind]
@@ -36,7 +36,7 @@ class KeyPrecision(NamedTuple):
     float4_bits: int = 64
 
     def is_whole(self, sql_type: SqlType) -> _IsWhole | None:
-        """Return what tells whether a key has all of a datum; ``None`` for a type that is never cut."""
+        """Return a function that tells whether a key has all of a datum; ``None`` for a type never cut."""
         if sql_type.kind is Kind.ARRAY and sql_type.element is not None:
             return _of_items(self._of_kind(sql_type.element, self.items))
         return self._of_kind(sql_type, self.columns)
@@ -52,7 +52,7 @@ class KeyPrecision(NamedTuple):
 JSON_KEYS: Final = KeyPrecision(frozenset({Kind.INTERVAL}), frozenset({Kind.INTERVAL}))
 _TIMES: Final = frozenset({Kind.INTERVAL, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
 AVRO_KEYS: Final = KeyPrecision(_TIMES, _TIMES)
-#: The other times are text there, to the nanosecond.
+#: Times of other kinds are text in Kafka Connect's keys, to the nanosecond.
 CONNECT_KEYS: Final = KeyPrecision(
     frozenset({Kind.INTERVAL, Kind.TIMESTAMP}), frozenset({Kind.INTERVAL}), float4_bits=32
 )
@@ -105,7 +105,7 @@ def _is_float4(value: float) -> bool:
     try:
         (nearest,) = _FLOAT4.unpack(_FLOAT4.pack(value))
     except OverflowError:
-        return True  # nothing is left out: it has no form at all, as its converter says
+        return True  # nothing is left out: the converter refuses the whole value
     return isnan(value) or nearest == value
 
 

@@ -1,8 +1,8 @@
 """A marker: the record which says that no unseen row at or below a resolved timestamp will follow.
 
 A marker has no key. It goes to every partition of every topic of its feed, unless the feed has a topic for
-markers (``resolved_topic``). Another printer writes it than rows (Go's standard one), so its text has no
-spaces. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``.
+markers (``resolved_topic``). In CockroachDB Go's standard printer writes markers, and another one writes
+rows. So a marker's text has no spaces. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``.
 """
 
 from __future__ import annotations

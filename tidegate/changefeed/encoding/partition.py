@@ -1,8 +1,8 @@
 """Chooses the partition of an output topic that a row goes to.
 
-It is 32-bit FNV-1a over the encoded key bytes, taken as a signed number; then the remainder by the partition
-count; then without its sign. Source: the hash partitioner of the sarama client, which CockroachDB's Kafka
-sink uses. It is neither the Java client's murmur2 nor librdkafka's CRC-32.
+The 32-bit FNV-1a hash of the encoded key is read as a signed number, and divided by the partition count. The
+remainder without its sign is the partition. Source: the hash partitioner of the sarama client, which
+CockroachDB's Kafka sink uses. The hash is neither the Java client's murmur2 nor librdkafka's CRC-32.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _OFFSET_BASIS: Final = 2166136261
 _PRIME: Final = 16777619
 _MASK: Final = 0xFFFFFFFF
 _SIGN_BIT: Final = 0x80000000
-#: A hash costs about 0.1 us for each byte, a remembered one less than 0.1 us in all. The memory is 3 MB when
-#: full.
+#: A hash costs about 0.1 us for each byte; a remembered one costs less than 0.1 us in all. All of them take
+#: 3 MB of memory.
 _REMEMBERED_KEYS: Final = 1 << 14
 #: Longer keys are not remembered, since many keys of a megabyte each would fill the memory.
 _REMEMBERED_BYTES: Final = 1 << 10

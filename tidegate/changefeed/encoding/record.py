@@ -53,9 +53,9 @@ class RowRecord:
 class MarkerRecord:
     """A marker as it is read from a topic.
 
-    In a marker on a topic of its own, ``offsets`` has for each topic the offset, in the marker's partition,
-    below which the rows stand that the marker covers. It is empty for a marker among rows, which covers the
-    rows before it.
+    If the marker is on the feed's ``resolved_topic``, ``offsets`` has an offset for each topic of rows. The
+    rows that the marker covers stand below that offset, in the partition that has the number of the marker's
+    partition. ``offsets`` is empty for a marker among rows, which covers the rows before it.
     """
 
     resolved: ResolvedTimestamp

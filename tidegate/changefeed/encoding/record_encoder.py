@@ -18,8 +18,9 @@ class RecordEncoder(NamedTuple):
     """Encodes the rows of one table version for one feed.
 
     ``encode(row, timestamp)`` returns (key, value) for a version's timestamp. It raises ``RowError`` for a
-    row that has no form in this format. With ``schemas`` both are bodies that must still be framed with the
-    schemas' ids; an empty or absent value is never framed. ``headers(row)`` returns the record's headers.
+    row that has no form in this format. With ``schemas``, key and value are bodies that must still be framed
+    with the schemas' ids; an empty or absent value is never framed. ``headers(row)`` returns the record's
+    headers.
     With ``tombstones`` a record of the same key without a value follows a deletion's record. With a
     ``limit``, the limit decides what is written for value and headers.
     """

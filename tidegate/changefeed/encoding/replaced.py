@@ -28,9 +28,9 @@ _UNREADABLE_ADVICE: Final = "the feed fails. Create the feed again, which then b
 class ChangeForm:
     """The letters by which an envelope says whether a row was created, changed or deleted.
 
-    ``scanned`` is its letter for a row that a scan found. If ``shows_missing``, the deletion of a row that
-    was not there shows the columns of its key, and NULL for all others, as the row before. ``letters`` are
-    all letters that it has for operations.
+    ``scanned`` is the letter for a row that a scan found. If ``shows_missing`` is true, the deletion of a row
+    that was not there shows a row before: the columns of the key, and NULL for all others. ``letters`` are
+    all letters that the envelope has for operations.
     """
 
     scanned: str = CREATE
@@ -48,8 +48,8 @@ CHANGES: Final = ChangeForm()
 def require_previous(row: Row, options: FeedOptions, form: ChangeForm) -> tuple[Datum, ...]:
     """Return the datums that the row replaced; empty if there was no row, and for rows of a scan.
 
-    Raises ``RowError`` when the log does not say what the row replaced, or when that cannot be read. A guess
-    would call a changed row a new one, or show an old value that never existed.
+    Raises ``RowError`` when the log does not say what the row replaced, or when the replaced row cannot be
+    read. A guess would call a changed row a new one, or show an old value that never existed.
     """
     if row.scanned_at is not None:
         return ()

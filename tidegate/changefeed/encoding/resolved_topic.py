@@ -20,9 +20,9 @@ from tidegate.hlc import ResolvedTimestamp, parse_decimal
 
 
 def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
-    """Return why ``name`` cannot be the side topic of a feed with these topics of rows, or nothing.
+    """Return why ``name`` cannot be the ``resolved_topic`` of a feed with these topics of rows, or nothing.
 
-    It is not escaped, since it is no SQL name: the user has to find the topic under the name that they gave.
+    The name is not escaped, since it is no SQL name: users have to find the topic under the name they gave.
     """
     if not is_topic_name(name):
         return (
@@ -35,7 +35,7 @@ def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
 
 
 def marker_partitions(targets: Sequence[FeedTarget]) -> int:
-    """Return the partition count of the side topic: the largest one among the feed's topics."""
+    """Return the partition count of the ``resolved_topic``: the largest one among the feed's topics."""
     return max(target.partitions for target in targets)
 
 
@@ -56,13 +56,13 @@ def offset_marker_value(resolved: ResolvedTimestamp, offsets: Mapping[str, int])
 
 
 class OffsetMarkerDecoder:
-    """Reads the records of a side topic."""
+    """Reads the records of a ``resolved_topic``."""
 
     __slots__ = ()
 
     @property
     def tombstones(self) -> bool:
-        """Return false: a side topic has no deletions."""
+        """Return false: a ``resolved_topic`` has no deletions."""
         return False
 
     def decode(self, key: bytes | None, value: bytes | None, _: Headers = ()) -> MarkerRecord:

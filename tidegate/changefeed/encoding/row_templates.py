@@ -1,7 +1,7 @@
-"""The encoder of a table version's rows as templates, for whoever fills them elsewhere.
+"""The encoder of a table version's rows as templates, which other code than the encoder can fill.
 
-A kernel fills them in native code (docs/kernel.md). They are made of what the encoder itself is made of:
-those of JSON are its own templates, and those of Avro are the bodies that it writes, taken apart.
+A kernel fills them in native code (docs/kernel.md). The templates of JSON are those that the encoder itself
+fills. The templates of Avro are the bodies that the encoder writes, as their pieces.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class RowPart(enum.Enum):
 
 
 class Filling(NamedTuple):
-    """A template, and the datums that its slots are positions among: these parts, one after the other.
+    """A template, and the parts of a row that fill it.
 
-    What ``beside`` adds comes after them.
+    The position of a slot counts the datums of these parts, one part after the other. What ``beside`` adds
+    comes after them.
     """
 
     member: Member
@@ -107,14 +108,15 @@ class ReplacedTemplates(NamedTuple):
 
 
 class RowTemplates(NamedTuple):
-    """An encoder of rows that does nothing but fill templates, as these templates.
+    """The templates of an encoder of rows that only fills templates.
 
-    ``row`` and ``deletion`` are values. With ``replaced`` they are those of a new row, and of a deletion
-    where no row was; the encoder needs to know the row before. ``scanned`` is the value of a row that an
-    initial scan found, ``None`` where it is that of a new row. A value without text is written as ``empty``.
-    With ``tombstones`` a record without a value follows that of a deletion. A row whose key and value have
-    more than ``max_bytes`` bytes is written otherwise. ``headers`` are those of every row. With ``schemas``
-    key and value still have to be framed with the schemas' ids.
+    ``row`` and ``deletion`` are values. With ``replaced``, ``row`` is only for a new row, and ``deletion``
+    only for a deletion where no row was; then the encoder needs to know the row before. ``scanned`` is the
+    value of a row that an initial scan found; if it is ``None``, such a row has the value of a new row. A
+    value without text is written as ``empty``. With ``tombstones`` a record without a value follows that of a
+    deletion. A row whose key and value have more than ``max_bytes`` bytes is written in another way.
+    ``headers`` are those of every row. With ``schemas`` key and value still have to be framed with the
+    schemas' ids.
     """
 
     key: Filling | Body
@@ -130,7 +132,7 @@ class RowTemplates(NamedTuple):
     scanned: Filling | Body | None = None
 
     def of_scan(self) -> RowTemplates:
-        """Return the templates of rows that an initial scan found. It finds no deletions."""
+        """Return the templates of rows that an initial scan found. A scan finds no deletions."""
         return self._replace(row=self.scanned or self.row, replaced=None, scanned=None)
 
 

@@ -1,4 +1,4 @@
-"""Reckons how long the records of a table's rows are, so that few enough of them are made at once."""
+"""Estimates how long the records of a table's rows are, so that not too many are made at the same time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _COLUMN_BYTES: Final = 6
 _SCHEMA_COLUMN_BYTES: Final = 120
 #: The bytes that a record has beside its columns.
 _RECORD_BYTES: Final = 60
-#: How often a record that says where it comes from has the names of the table, its schema and database: two
-#: in its value, others in its key and in headers.
+#: How many times a record with a ``source`` has the names of the table, its schema and its database: two
+#: times in its value. Its key and its headers may have the names too.
 _NAMED_TIMES: Final = 2
-#: The label of an enum has a shorter form in the log: a byte for it, and one for the length of that.
+#: The bytes of an enum's label in the log: one for its short form there, and one for the length of that form.
 _LABEL_BYTES: Final = 2
 #: How many times as long a value may be in a record as in the log: digits, escapes of letters, an interval in
 #: words. A NULL in an array is a bit in the log.
@@ -37,7 +37,7 @@ class RowWidth(NamedTuple):
     times: float
 
     def of(self, log_bytes: int) -> int:
-        """Return about how many bytes a row makes that has so many in the log."""
+        """Return about how many bytes a record has whose row has ``log_bytes`` bytes in the log."""
         return self.fixed + int(self.times * log_bytes)
 
 
@@ -56,7 +56,7 @@ class TableLengths(NamedTuple):
     times: float
 
     def widest(self, other: TableLengths) -> TableLengths:
-        """Return, of each length, the larger one of two versions of a table."""
+        """Return the larger one of each length, for two versions of a table."""
         return TableLengths(
             max(self.columns, other.columns),
             max(self.column_names, other.column_names),
@@ -79,10 +79,10 @@ def table_lengths(table: TableDescriptor) -> TableLengths:
 
 
 def row_width(table: TableLengths, options: FeedOptions) -> RowWidth:
-    """Return about how long a feed's rows of a table are, by names and by labels of enums.
+    """Return about how long a feed's rows of a table are. Names and labels of enums count.
 
-    Names may be far longer than what the log has of a row: a row of 60 bytes in a table of 1,000 columns with
-    names of 20 bytes has 30,000 bytes in JSON. So may labels: the log has a byte or two for each.
+    Names may be far longer than a row in the log: a row of 60 bytes in a table of 1,000 columns with names of
+    20 bytes has 30,000 bytes in JSON. Labels may be far longer too: the log has a byte or two for each.
     """
     names_source = options.envelope in (Envelope.DEBEZIUM, Envelope.ENRICHED)
     fixed = _RECORD_BYTES + len(options.extra_headers)

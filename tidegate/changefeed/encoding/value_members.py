@@ -1,7 +1,7 @@
 """The members that the values of a feed have around the columns of their rows.
 
 Each envelope says which members it writes (`envelopes/`). Readers check them here, so that a value which the
-feed cannot have written does not pass for one of its own.
+feed cannot have written is refused.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ class Members(NamedTuple):
 
 
 class ValueMembers(NamedTuple):
-    """The members of a value; ``None`` if the feed is not known.
+    """The members of a value.
 
     ``value`` has the members beside the row; it has none if the value is the row itself. ``metadata`` has the
     members of the metadata object that stands among the columns of such a row; it is empty if there is no
-    such object. ``source`` has the members of the member ``source``.
+    such object. ``source`` has the members of the member ``source``. ``metadata`` and ``source`` are ``None``
+    if the feed is not known.
     """
 
     value: Members

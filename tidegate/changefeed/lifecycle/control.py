@@ -33,15 +33,18 @@ from tidegate.errors import ForeignRecord
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 
 #: The time, in seconds, for which a log partition that registered a feed is held for its ``Activate``
-#: (docs/protocols/held-partitions.md). Then it goes on without it. A round over all partitions takes a
-#: fraction of a second, and the topics of a feed some seconds more. What takes longer than this limit may
-#: never come.
+#: (docs/protocols/held-partitions.md). After that the partition goes on without the message. A round over all
+#: partitions takes a fraction of a second, and the topics of a feed some seconds more. A message that takes
+#: longer than this limit may never come.
 HELD_LIMIT_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Take up this feed at the next batch boundary, and answer ``Registered``. It emits nothing yet."""
+    """The order to take up this feed at the next batch boundary, and to answer ``Registered``.
+
+    The feed emits nothing yet.
+    """
 
     definition: FeedDefinition
 
@@ -57,7 +60,10 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """Emit the targets' rows above ``start``, from the position of registration on; answer ``Active``."""
+    """The order to emit the targets' rows above ``start``, and to answer ``Active``.
+
+    The partition emits them from the position of registration on.
+    """
 
     definition: FeedDefinition
     start: Timestamp
@@ -80,7 +86,7 @@ class Activate:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Forget this feed in all epochs up to this one; answer ``Removed``."""
+    """The order to forget this feed in all epochs up to this one, and to answer ``Removed``."""
 
     feed_id: FeedId
     epoch: FeedEpoch
@@ -92,7 +98,7 @@ class Remove:
 
 ControlMessage: TypeAlias = Register | Activate | Remove
 
-#: Stands in a failure in place of a log partition when none is at fault.
+#: The number in a failure in place of that of a log partition, when no partition is at fault.
 NO_PARTITION: Final = -1
 
 
@@ -130,9 +136,9 @@ class Registered:
     """The feed is in the partition's state.
 
     ``position`` is the log offset from which on the feed reads, ``highest`` the highest MVCC timestamp that
-    the partition has applied below it. ``tables`` leaves out tables without a descriptor there. ``refused``
-    says then which descriptors the partition could not accept, and why: one of them may be the missing
-    table's.
+    the partition has applied below that offset. ``tables`` leaves out tables whose descriptor the partition
+    does not have. If it leaves out a table, ``refused`` says which descriptors the partition could not
+    accept, and why: one of them may be the missing table's.
     """
 
     feed_id: FeedId
@@ -192,7 +198,7 @@ class Removed:
 
     ``reason`` says why the feed had failed there, if it had: this record replaces a `Failed` that may have
     been written just before. ``highest`` is the highest MVCC timestamp that the partition has applied: no
-    row of the feed from there is above it. It is zero where an earlier version of tidegate has answered.
+    row of the feed from this partition is above it. It is zero if an earlier version of tidegate answered.
     """
 
     feed_id: FeedId

@@ -14,7 +14,7 @@ from tidegate.changefeed.lifecycle.registration import Acknowledgements, Answers
 class FeedAnswers:
     """The answers about all feeds, by feed and epoch.
 
-    Only epochs with answers are held, and only these are looked through: a definition may name any epoch.
+    Only epochs with answers are kept and looked through, since a definition may name any epoch.
     """
 
     def __init__(self) -> None:
@@ -35,6 +35,6 @@ class FeedAnswers:
         return {} if definition is None else self.of(definition.id, definition.epoch)
 
     def by_epoch(self, feed_id: FeedId) -> Mapping[FeedEpoch, Answers]:
-        """Return the same for each epoch of the feed that has answers."""
+        """Return the last answer of each log partition, for each epoch of the feed that has answers."""
         epochs = self._feeds.get(feed_id, {})
         return {epoch: answers.by_partition() for epoch, answers in epochs.items()}

@@ -1,7 +1,7 @@
 """The progress that a feed's owner persists (docs/protocols/markers.md, step M2), and how the next owner
 goes on.
 
-It is the same for every engine, since each may have to go on where another one ended.
+The progress has one form for all engines, since each may have to go on where another one ended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FeedProgress:
     def note_marker(self, marker: ResolvedTimestamp) -> None:
         """Note that the marker was written to every output partition; the next record says so.
 
-        An owner that has begun anew may note a marker late, below one that it has read.
+        An owner that has begun anew may note a marker late: then it has already read a higher one.
         """
         self._marked = marker if self._marked is None else max(marker, self._marked)
 

@@ -1,4 +1,6 @@
-"""Feeds by names that they have, such as those of their topics: whoever wants a name looks only at its feeds.
+"""Feeds by names that they have, such as those of their topics.
+
+A search for a name looks only at the feeds that have it.
 
 For example, feeds ``a`` on the topics ``x`` and ``y`` and ``b`` on ``y`` are kept as ``x: (a,)`` and
 ``y: (a, b)``.

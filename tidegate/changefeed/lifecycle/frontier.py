@@ -1,7 +1,7 @@
 """Decides markers: the minimum of the ranges' checkpoints over all target spans of a feed.
 
 A checkpoint of a range says up to where the rows of its span are complete and acknowledged. The feed is
-complete up to the minimum over its target spans. A part of these that no range has reported holds it back.
+complete up to the minimum over its target spans. A part of them that no range has reported holds it back.
 That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition of
 every output topic (docs/protocols/markers.md).
 
@@ -25,7 +25,7 @@ class FeedFrontier:
 
     ``resolved_interval_ns`` is the minimum distance between two markers in HLC time (0: every advance);
     ``None`` for a feed without markers. ``start`` is exclusive: nothing at or below it belongs to the feed,
-    but for the rows of its initial ``scan``. ``high_water`` and ``ahead`` are what an earlier owner of the
+    except the rows of its initial ``scan``. ``high_water`` and ``ahead`` are what an earlier owner of the
     same epoch has persisted; ``ahead`` may be incomplete. No marker is written at or below ``silent_to``: an
     earlier epoch may have written markers up to there, and markers never fall.
 
@@ -74,8 +74,8 @@ class FeedFrontier:
     def high_water(self) -> Timestamp:
         """The timestamp at or below which every row of the feed was acknowledged.
 
-        Before any progress it is ``begin``: the feed's start, or zero while its initial scan is not done. It
-        does not pass the start of a feed that is a scan only.
+        Before any progress it is ``begin``: the feed's start, or zero while its initial scan is not done. For
+        a feed that is a scan only, it does not rise above the start.
         """
         lowest = self.spans.minimum
         if lowest < self._start:
@@ -89,7 +89,7 @@ class FeedFrontier:
 
     @property
     def positions(self) -> Mapping[int, int]:
-        """The offset, by log partition, up to which its rows were acknowledged when it last reported."""
+        """For each log partition, the offset up to which rows were acknowledged when it last reported."""
         return self._positions
 
     def apply_columns(
@@ -100,10 +100,10 @@ class FeedFrontier:
         ends: Sequence[bytes],
         resolved: Sequence[ResolvedTimestamp],
     ) -> bool:
-        """Take a partition's checkpoint, its spans in columns of equal length; a late or repeated one does no
-        harm.
+        """Take a partition's checkpoint, with its spans in columns of equal length.
 
-        Returns whether the minimum has risen since the last call for this feed.
+        A late or repeated checkpoint does no harm. Returns whether the minimum has risen since the last call
+        for this feed.
         """
         self.spans.forward_columns(starts, ends, resolved)
         return self._note(partition, offset)
@@ -153,7 +153,7 @@ def share(frontiers: Iterable[FeedFrontier]) -> None:
     """Let feeds whose spans are in the same state share one object for them, so that a report is applied
     once.
 
-    From then on a report may be applied to one of them only if it holds for all.
+    From then on a report may be applied to one of these feeds only if it holds for all of them.
     """
     distinct: dict[frozenset[Span], list[FeedFrontier]] = {}
     for frontier in frontiers:

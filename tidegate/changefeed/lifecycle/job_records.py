@@ -190,7 +190,7 @@ class ProgressRecord:
 
 @dataclass(frozen=True, slots=True)
 class SpansRecord:
-    """The spans of a feed that are complete further than its high-water says, for its next owner.
+    """The spans of a feed that are complete above its high-water, for the feed's next owner.
 
     Every row of a span at or below its timestamp is on the feed's topics, acknowledged. That stays true as
     long as the epoch lasts, so an old or missing record only says less.
@@ -220,10 +220,10 @@ class TakeoverRecord:
     """The progress that an epoch takes over from the epochs before it, which ran on other engines or
     clusters.
 
-    Every row at or below ``high_water`` is on the feed's topics, acknowledged; ``None`` if that is known of
-    no row. ``start``, ``targets`` and ``topics`` are those that the feed began with, on the cluster
-    ``sink_cluster``. Without a start it has not begun yet. ``marked`` is the last marker that is known to be
-    written.
+    Every row at or below ``high_water`` is on the feed's topics, acknowledged. ``None`` says that this is
+    known of no row. ``start``, ``targets`` and ``topics`` are those that the feed began with, on the cluster
+    ``sink_cluster``. Without a start the feed has not begun yet. ``marked`` is the last marker that is known
+    to be written.
 
     On an accepted cluster (docs/protocols/accept-cluster.md) the feed writes no marker at or below
     ``silent_to``, since earlier markers up to there may stand on any cluster. ``unprepared`` says that the

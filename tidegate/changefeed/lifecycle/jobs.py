@@ -57,7 +57,7 @@ class FeedView:
         return defined if defined is None or taken is None else resumed(defined, taken)
 
     def runs_on(self, engine: Engine) -> bool:
-        """Return whether the feed runs on this engine: then no other engine does anything for it."""
+        """Return whether the feed runs on this engine. If so, no other engine does anything for the feed."""
         return self.defined is not None and self.defined.engine is engine
 
     @property
@@ -82,7 +82,7 @@ class FeedView:
 
     @property
     def high_water(self) -> ResolvedTimestamp | None:
-        """The persisted frontier of the definition's epoch, or the high-water that the epoch took over."""
+        """The persisted high-water of the definition's epoch, or the one that the epoch took over."""
         progress = self.progress
         if progress is None or progress.epoch != self.epoch:
             return None if self.current_takeover is None else self.current_takeover.high_water
@@ -104,7 +104,7 @@ class FeedView:
 
     @property
     def targets(self) -> tuple[FeedTarget, ...]:
-        """The targets that the feed has since it began; none before."""
+        """The targets that the feed has since it began; none before it has begun."""
         return () if self.beginning is None else self.beginning.targets
 
     @property
@@ -122,7 +122,7 @@ class FeedView:
 
 
 _NOTHING: Final = FeedView()
-#: Returns names of a feed. They follow from everything but its progress, which changes all the time.
+#: Returns names of a feed. They do not depend on the feed's progress, which changes all the time.
 NamesOf: TypeAlias = Callable[[FeedView], Iterable[str]]
 _OF_PROGRESS: Final = frozenset({Part.PROGRESS, Part.SPANS})
 
@@ -168,8 +168,8 @@ class JobsView:
     def having(self, names_of: NamesOf, names: Iterable[str]) -> dict[str, FeedIds]:
         """Return for each of ``names`` the feeds for which ``names_of`` returns it.
 
-        Feeds are kept by these names, so the time does not grow with the number of all feeds. The function
-        is the key by which they are kept: it must be one of a module.
+        Feeds are kept by these names, so the time does not grow with the number of all feeds. ``names_of`` is
+        the key of what is kept: it must be a function of a module, which is always the same object.
         """
         known = self._known(names_of)
         return {name: known.of(name) for name in names}

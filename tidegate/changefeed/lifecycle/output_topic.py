@@ -23,7 +23,8 @@ class TopicOrigin(enum.Enum):
     UNKNOWN = "unknown"
     """It was there before the feed had looked at it."""
     ANNOUNCED = "announced"
-    """It was missing, and the feed was about to create it. Whoever did may have died before storing that."""
+    """It was missing, and the feed was about to create it. Whoever created it may have died before storing
+    that it is created."""
     CREATED = "created"
     """The application created it, for this feed or an earlier one."""
     EXISTING = "existing"

@@ -71,9 +71,10 @@ from tidegate.hlc import Timestamp
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Write this message to the control partitions of these log partitions, and wait for their answers.
+    """The step to write this message to the control partitions of these log partitions, and to wait for
+    their answers.
 
-    Repeat it after a restart, and when an answer takes too long: partitions answer every time.
+    It is repeated after a restart, and when an answer takes too long: partitions answer every time.
     """
 
     message: ControlMessage
@@ -82,13 +83,13 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Create the output topics, then store ``starting_state`` of this and the targets.
+    """The step to create the output topics, and then to store ``starting_state`` of it and of the targets.
 
     ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
     was taken over has ``targets`` already, and no ``tables``: it keeps its targets, on the cluster with the
     id ``cluster``, and ``topics`` is what is known of their topics. ``topics_anew`` says that the feed was
     not on that cluster before, so its topics have to be created. ``is_from_now`` says that the feed may start
-    above ``start``, which is the newest version that partitions have applied.
+    above ``start``, which is the timestamp of the newest version that partitions have applied.
     """
 
     start: Timestamp
@@ -103,20 +104,20 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Write this state record, and ask for the next step once it is durable."""
+    """The step to write this state record, and to ask for the next step once the record is durable."""
 
     record: StateRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Do nothing until a new record or acknowledgement comes."""
+    """The step to do nothing until a new record or acknowledgement comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Fence whoever ran the feed, read its last records, store ``takeover(...)``, and ask for the next
-    step.
+    """The step to fence whoever ran the feed, to read its last records, to store ``takeover(...)``, and to
+    ask for the next step.
     """
 
 
@@ -131,8 +132,8 @@ class Acknowledgements:
 
     An acknowledgement never replaces a later one. Their order is registered, active, failed, removed, and
     then removed with the reason of a failure. A partition that registers the feed twice has lost its state in
-    between. It reads the feed from the later position on, so that one counts. If the start was fixed with the
-    earlier position, the partition itself refuses a start below what it had applied
+    between. It reads the feed from the later position on, so the later position counts. If the start was
+    fixed with the earlier position, the partition itself refuses a start below what it had applied
     (``tidegate.processor.feeds.feed_control``).
     """
 
@@ -172,9 +173,9 @@ def _rank(ack: Ack) -> int:
 def former_answers(feed: FeedView, answers: Mapping[FeedEpoch, Answers]) -> Answers:
     """Return what partitions answered about the epoch before the definition's, for `next_step`.
 
-    Failures in all epochs since the last one with a stored state are among them. Nobody has acted on these
-    yet, since an epoch that never began has not looked at them. ``answers`` has the epochs with answers. A
-    definition may name an epoch far above these, so not every epoch between is looked for.
+    Failures in all epochs since the last one with a stored state are among these answers. Nobody has acted on
+    these failures yet, since an epoch that never began has not looked at them. ``answers`` has the epochs
+    with answers. A definition may name an epoch far above these, so not every epoch between is looked for.
     """
     if feed.definition is None:
         return _NONE
@@ -200,8 +201,8 @@ def due_takeover(feed: FeedView, definition: FeedDefinition) -> TakeoverRecord |
     """Return the takeover to be stored for ``definition``: step H3 of docs/protocols/hand-over.md, N3 of
     docs/protocols/accept-cluster.md.
 
-    ``feed`` is read after whoever ran it was fenced. Returns ``None`` where the feed was moved on meanwhile,
-    or is taken over already.
+    ``feed`` is read after the process that ran the feed was fenced. Returns ``None`` if the feed was moved
+    again meanwhile, or is taken over already.
     """
     if feed.defined != definition or feed.current_takeover is not None:
         return None
@@ -211,7 +212,7 @@ def due_takeover(feed: FeedView, definition: FeedDefinition) -> TakeoverRecord |
 def step_on(
     engine: Engine, feed: FeedView, answers: Mapping[FeedEpoch, Answers], partition_count: int
 ) -> Step:
-    """Return what ``engine`` does next about a feed, which may be another engine's by now.
+    """Return what ``engine`` does next about a feed, which may belong to another engine by now.
 
     ``answers`` has what partitions answered, for each epoch of the feed with answers. Raises as ``next_step``
     does.
@@ -253,8 +254,9 @@ def leave(feed: FeedView, acks: Answers, partition_count: int) -> Announce | Set
     """Return what to do about a feed that belongs to another engine now.
 
     ``acks`` are those of the epoch before the definition's; the other engine deals with the definition's
-    epoch. A feed in its first epoch was never told to partitions here. Until the other engine has taken the
-    feed over, its high-water may still be persisted here, so no partition may leave out rows before.
+    epoch. No partition of this engine was ever told of a feed that is in its first epoch. Until the other
+    engine has taken the feed over, this engine may still persist the feed's high-water. So no partition may
+    leave out rows before that.
     """
     if feed.defined is None or feed.defined.epoch == FIRST_EPOCH:
         return Settled()
@@ -267,9 +269,9 @@ def needs_fence(feed: FeedView, step: Step) -> bool:
     """Return whether to fence the writers of the feed's progress and markers before ``step`` (step E2 of
     docs/protocols/ends-of-feeds.md).
 
-    Partitions forget a feed one after the other. A range that moves from a partition that has forgotten it
-    does not bring the feed's missing versions. So checkpoints of the partition that it moves to may cover
-    rows that nobody wrote. From the first ``Remove`` on no checkpoint may become a marker.
+    Partitions forget a feed one after the other. A range that moves from a partition that has forgotten the
+    feed does not bring the feed's missing versions. So checkpoints of the partition to which the range moves
+    may cover rows that nobody wrote. From the first ``Remove`` on no checkpoint may become a marker.
     """
     removes = isinstance(step, Announce) and isinstance(step.message, Remove)
     return removes and feed.status in ENDED and bool(feed.targets)
@@ -289,7 +291,7 @@ def starting_state(
 ) -> StateRecord:
     """Return the record to store once the topics exist.
 
-    It fixes the feed's start, and the topics' cluster, for ever.
+    The record fixes the feed's start, and the topics' cluster, for ever.
     """
     return StateRecord(
         feed_id=definition.id,
@@ -306,16 +308,15 @@ def starting_state(
 def failed(definition: FeedDefinition, reason: str, topics: OutputTopics = ()) -> StateRecord:
     """Return the state of a feed that cannot run.
 
-    ``topics`` is what was stored of the topics that it may have created.
+    ``topics`` is what was stored about the topics that the feed may have created.
     """
     return StateRecord(definition.id, definition.epoch, FeedState.FAILED, error=brief(reason), topics=topics)
 
 
 def waiting(definition: FeedDefinition, reason: str, topics: OutputTopics = ()) -> StateRecord:
-    """Return the state of a feed that cannot go on yet; with an empty ``reason``, that nothing keeps it any
-    more.
+    """Return the state of a feed that cannot go on yet.
 
-    ``topics`` is as in ``failed``.
+    An empty ``reason`` says that nothing stops the feed any more. ``topics`` is as in ``failed``.
     """
     return StateRecord(definition.id, definition.epoch, FeedState.PENDING, error=brief(reason), topics=topics)
 
@@ -360,10 +361,10 @@ def _before_start(
 
 
 def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) -> str:
-    """Return why an earlier epoch of the feed failed, if it did: its missing versions do not come in the next
-    epoch.
+    """Return why an earlier epoch of the feed failed, or nothing.
 
-    The failure may be in the state that was stored while the feed was moved, or known only to its partitions.
+    The versions that a failed epoch missed do not come in the next epoch. The failure may be in the state
+    that was stored while the feed was moved, or known only to the feed's partitions.
     """
     stored = feed.state
     if stored is not None and stored.epoch < definition.epoch and stored.state is FeedState.FAILED:
@@ -375,7 +376,7 @@ def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) 
 
 
 def _where(ack: Ack, reason: str) -> str:
-    """Return the reason with its place. Without a partition it is the feed as a whole."""
+    """Return the reason with its place. Without a partition the place is the feed as a whole."""
     place = "the feed as a whole" if ack.partition == NO_PARTITION else f"log partition {ack.partition}"
     return f"{place}: {reason}"
 
@@ -472,11 +473,12 @@ def _ending(
     partition_count: int,
     error: str = "",
 ) -> Step:
-    """Store the end first, then have every partition that knows the feed forget it.
+    """Return the next step to end a feed: first to store the end, then to have partitions forget the feed.
 
-    The record says where the feed began, in whatever epoch, since it may replace the record that said so.
-    Once the feed had targets every partition may know it, whichever answers are left. Its topics are free for
-    another feed once all partitions have answered.
+    The record says where the feed began, in whatever epoch, since it may replace the record that said so. If
+    the feed has had targets, or is beyond its first epoch, every partition may know it, whichever answers are
+    left. Otherwise only the partitions that have answered are asked. The feed's topics are free for another
+    feed once all partitions have answered.
     """
     stored = feed.current_state
     known, began = stored or StateRecord(definition.id, definition.epoch, state), feed.beginning
@@ -501,6 +503,9 @@ def _ending(
 
 
 def _forget(feed_id: FeedId, epoch: FeedEpoch, acks: Answers, asked: Iterable[int]) -> Announce | Settled:
-    """Have these partitions forget the feed in epochs up to ``epoch``, unless they have answered that."""
+    """Return the step to have these partitions forget the feed in epochs up to ``epoch``.
+
+    Partitions that have answered that they forgot it are left out.
+    """
     holding = tuple(number for number in asked if not isinstance(acks.get(number), Removed))
     return Announce(Remove(feed_id, epoch), holding) if holding else Settled()

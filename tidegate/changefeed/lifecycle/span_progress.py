@@ -1,8 +1,8 @@
 """The progress of single spans above a feed's high-water, in a form that is small enough to be stored often.
 
 A single slow span (a quarantined range, a table that is scanned) holds the high-water down for as long as it
-is slow, while all others go on. Their progress is kept for a restart. It need not be exact: a timestamp may
-be rounded down, and a span may be left out, since that only understates what is on the topics.
+is slow, while all other spans go on. The progress of these is kept for a restart. It need not be exact: a
+timestamp may be rounded down, and a span may be left out, since that only understates what is on the topics.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _rounded(
 
 
 def _bounded(spans: Iterator[SpanProgress]) -> tuple[SpanProgress, ...] | None:
-    """Return all of them; ``None`` as soon as they are too many."""
+    """Return all spans; ``None`` as soon as they are too many, or their keys too long."""
     found: list[SpanProgress] = []
     room = _KEY_BYTES_MAX
     for span, at in spans:

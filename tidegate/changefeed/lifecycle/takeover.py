@@ -79,8 +79,8 @@ def last_marker(
 ) -> ResolvedTimestamp | None:
     """Return the last marker that is known to be written on the feed's cluster; ``None`` if none is known.
 
-    One marker above it may have been written too. If no marker is known on an accepted cluster, it is where
-    the feed began there.
+    One marker above it may have been written too. If no marker is known on an accepted cluster, the result is
+    the timestamp at which the feed began there.
     """
     if progress is not None and progress.marked is not None and _is_of_its_cluster(definition, progress):
         return progress.marked
@@ -103,8 +103,8 @@ def resumed(definition: FeedDefinition, taken: TakeoverRecord) -> FeedDefinition
 def _goes_on(definition: FeedDefinition, taken: TakeoverRecord) -> bool:
     """Return whether rows of earlier epochs count.
 
-    They do not if no earlier epoch had begun, or if the feed begins again at its start on a cluster without
-    its rows.
+    They do not count if no earlier epoch had begun, or if the feed begins again at its start on a cluster
+    that does not have its rows.
     """
     accepted = definition.accepted
     begins_anew = accepted is not None and accepted.begin is None and taken.unprepared

@@ -1,8 +1,8 @@
 """Refuses control characters in a statement.
 
 No name and no value needs one. In a feed's description they would steer the terminals of those who look at
-it. What is printed is escaped besides (``tidegate/client/shown_text.py``), also for feeds that an earlier
-version took.
+it. Printed text is also escaped (``tidegate/client/shown_text.py``), since an earlier version may have
+accepted such a feed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Final
 from tidegate.changefeed.statement.statement import CreateChangefeed
 from tidegate.errors import StatementError
 
-#: Those of ASCII and Latin-1.
+#: The control characters of ASCII and Latin-1.
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
-#: Its value is JSON, which may have several lines, and reads no other control character.
+#: The option that is not checked here. Its value is JSON: it may have several lines, and its reader refuses
+#: other control characters below U+0020.
 _JSON: Final = "extra_headers"
 
 

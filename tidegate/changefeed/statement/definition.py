@@ -90,8 +90,8 @@ def _with_prefix(options: FeedOptions, sink: SinkUri, parsed: CreateChangefeed) 
 def _check_topics(targets: Iterable[TableTarget], options: FeedOptions) -> None:
     """Require a topic of its own for each table, since rows of two tables may have the same key.
 
-    Each table needs subjects of its own too, or a registry would take one table's schemas for versions of the
-    other's.
+    Each table needs subjects of its own too. Otherwise, in a registry, one table's schemas would be versions
+    of the other table's schemas.
     """
     owners: dict[str, TableName] = {}
     subject_owners: dict[str, TableName] = {}
@@ -140,7 +140,7 @@ def _description(tables: Iterable[TableName], sink: SinkUri, options: FeedOption
 def _option_texts(options: FeedOptions) -> list[str]:
     """Return every option that is not the default, by name, and whether the feed begins with a scan.
 
-    The latter is always shown: its default depends on the cursor, and was another one for older feeds.
+    The scan is always shown: its default depends on the cursor, and was another one for older feeds.
     """
     shown = {name: value for name, value in options.to_json().items() if value != _DEFAULTS[name]}
     if options.resolved_interval_ns is not None:

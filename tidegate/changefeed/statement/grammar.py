@@ -1,8 +1,8 @@
 """The grammar of changefeed statements, for lark's LALR parser, and the names of its terminals for people.
 
-Keywords have no case. The name of a terminal says where it stands, so that an error can say "a table name"
-and not only "an identifier". Statements that this version refuses are parsed only so far that they are
-recognised. Terminals that begin with ``_`` leave nothing in the tree.
+Keywords may be in capital or small letters. The name of a terminal says where it stands, so that an error can
+say "a table name" and not only "an identifier". Statements that this version refuses are parsed only as far
+as is needed to recognise them. Terminals that begin with ``_`` leave nothing in the tree.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _last_named(clauses: Sequence[OptionClause], text: str) -> int:
     """Return the position of the last option that the text names: the one that the user added last.
 
     The text may name an option by its newer name, or by the option that the envelope ``diff`` stands for.
-    If it has no clause's name for this reason, clauses are found by their values.
+    If the text has no clause's name for this reason, clauses are found by their values.
     """
     words = set(_WORD.findall(text))
     named = [clause.position for clause in clauses if clause.name in words]

@@ -24,7 +24,10 @@ _MEMBERS: Final = ("key_in_value", "topic_in_value", "updated", "mvcc_timestamp"
 
 
 def find_conflict(given: Given) -> str:
-    """Return why these options cannot be combined, or nothing. All are known, with values that they take."""
+    """Return why these options cannot be combined, or nothing.
+
+    All options are known, and have values that they take.
+    """
     return next(filter(None, (conflict(given) for conflict in _CONFLICTS)), "")
 
 

@@ -1,9 +1,9 @@
 """The options of CREATE CHANGEFEED, one line each: this table is the only list of them.
 
-A line has the option's name, the form of its value, the field of ``FeedOptions`` that it becomes, which has
-its default, and the users, whose code reads that field. For an option that this version refuses it has the
-reason. `option_clauses` reads statements by this table. `option_conflicts` says which options exclude each
-other.
+A line has the option's name, the form of its value, the field of ``FeedOptions`` that it becomes, and the
+users, whose code reads that field. The field has the option's default. For an option that this version
+refuses the line has the reason. `option_clauses` reads statements by this table. `option_conflicts` says
+which options exclude each other.
 
 Sources: CockroachDB ``pkg/ccl/changefeedccl/changefeedbase/options.go``; the RFC "Change Data Capture" for
 the envelope names ``none`` and ``diff``.

@@ -1,7 +1,7 @@
 """The readers of a feed's options: the words of the column "used by" in docs/statements.md.
 
-That page says for each word which modules are meant. An option has exactly those words of which some module
-reads its field of ``FeedOptions``. The parser of statements reads every option, and does not count.
+That page says for each word which modules are meant. An option has a word exactly if a module of that word
+reads the option's field of ``FeedOptions``. The parser of statements reads every option, and does not count.
 """
 
 from __future__ import annotations

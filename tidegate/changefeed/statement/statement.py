@@ -1,7 +1,7 @@
 """Changefeed statements, parsed.
 
-A statement is a class of its own. To add one: its rule in `grammar.py`, its class here, its reader in
-``_READERS``, and what carries it out.
+Each kind of statement is a class of its own. To add a kind, add its rule to `grammar.py`, its class here, its
+reader to ``_READERS``, and the code that carries it out.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ Statement: TypeAlias = CreateChangefeed
 
 @cache
 def _parser() -> Lark:
-    """The parser, made for the first statement: that takes 0.02 s, and most processes parse none."""
+    """Return the parser. It is made for the first statement: that takes 0.02 s, and most processes parse
+    none.
+    """
     return Lark(GRAMMAR, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
@@ -89,8 +91,9 @@ def parse_statement(text: str) -> Statement:
 
 
 def _require_bounds(text: str) -> None:
-    """Refuse a statement that is too large to be stored before it is parsed, which takes 20 us for each
-    word.
+    """Refuse a statement that is too large to be stored.
+
+    This comes before parsing, which takes 20 us for each word.
     """
     if len(text) > _MOST_CHARACTERS:
         raise StatementError(

@@ -22,7 +22,7 @@ _WORDS: Final = frozenset(
         *("delete", "insert", "options", "select", "update", "upsert"),
     )
 )
-#: A literal, a quoted name, a comment or a word. One that is not closed goes on to the end.
+#: A literal, a quoted name, a comment or a word. A piece that is not closed goes on to the end.
 _PIECE: Final = re.compile(
     r"""'[^']*'?|"[^"]*"?|--[^\n]*|/\*(?:(?!\*/)[\s\S])*(?:\*/)?|[^\s,.=();'"]+""",
 )
@@ -33,8 +33,9 @@ _AFTER_NAMES: Final = frozenset(("into", "with"))
 
 
 def masked(statement: str) -> str:
-    """Return the statement with stars in place of all that may be a secret, and with its length and line
-    breaks.
+    """Return the statement with stars in place of all that may be a secret.
+
+    The result has the length and the line breaks of the statement.
 
     Example: ``FOR TABLE t INTO 'kafka://h' WITH diff`` becomes ``FOR TABLE t INTO '*********' WITH diff``.
     """
@@ -61,9 +62,7 @@ def found_words(statement: str, position: int) -> str:
 
 
 def _names_end(statement: str, begin: int) -> int:
-    """Return where the table names end that begin at ``begin``: at the first piece that is not a table
-    name.
-    """
+    """Return where the table names end: at the first piece after ``begin`` that is not a table name."""
     for piece in _PIECE.finditer(statement, begin):
         name = _TABLE_NAME.match(statement, piece.start())
         if name is None or name.end() != piece.end() or name[0].lower() in _AFTER_NAMES:

@@ -71,7 +71,7 @@ def timestamp_text(nanos: int) -> str:
     minutes, second = divmod(seconds, 60)
     days, minute = divmod(minutes, _MINUTES_PER_DAY)
     text = f"{_timestamp_date(days)}T{_MINUTE_TEXTS[minute]}{_TWO_DIGITS[second]}"
-    # Cutting the leading 1 off a larger number is a third of the cost of a padded format.
+    # To cut the leading 1 off a larger number costs a third of a padded format.
     return f"{text}.{str(_NANOS_PER_SECOND + fraction)[1:]}".rstrip("0") if fraction else text
 
 
@@ -108,7 +108,7 @@ def _sql_timestamp(nanos: int) -> tuple[str, str]:
 
 
 def time_text(micros: int) -> str:
-    """Return a TIME: ``03:04:05``, ``03:04:05.6``, ``24:00:00``; an INTERVAL's hours go on from there."""
+    """Return a TIME: ``03:04:05``, ``03:04:05.6``, ``24:00:00``. An INTERVAL may have more hours than 24."""
     seconds, fraction = divmod(micros, _MICROS_PER_SECOND)
     minutes, second = divmod(seconds, 60)
     if 0 <= minutes < _MINUTES_PER_DAY:
@@ -134,7 +134,7 @@ def _offset_text(offset_seconds: int) -> str:
 def sql_timetz_text(value: TimeTz) -> str:
     """Return a TIMETZ as SQL and JSON have it: ``03:04:05+02``.
 
-    Minutes and seconds of the offset are there where it has any.
+    Zero seconds of the offset are left out, and with them zero minutes: ``+02:30``, ``+02``.
 
     Source: ``tree.PGWireFormatTimeTZ``, since CockroachDB 23.1.
     """
@@ -142,7 +142,9 @@ def sql_timetz_text(value: TimeTz) -> str:
 
 
 def short_offset(text: str) -> str:
-    """Return the text of a TIMETZ without zero minutes and seconds of its offset, with which Avro has it."""
+    """Return Avro's text of a TIMETZ without zero minutes and seconds of the offset: ``+02:00:00`` gives
+    ``+02``.
+    """
     for _ in range(2):
         text = text.removesuffix(":00")
     return text
@@ -190,7 +192,7 @@ def _signed_time(nanos: int, *, after_negative: bool) -> str:
 
 
 def inet_text(value: IPv4Interface | IPv6Interface) -> str:
-    """Return an INET: without a mask that covers the whole address; IPv4 inside IPv6 in dotted form."""
+    """Return an INET. A mask that covers the whole address is left out. IPv4 inside IPv6 has dotted form."""
     address, _, prefix = value.with_prefixlen.partition("/")
     if isinstance(value, IPv6Interface) and value.ip.ipv4_mapped is not None:
         address = f"::ffff:{value.ip.ipv4_mapped}"

@@ -1,14 +1,14 @@
 """Arrays in the text form of EXPORT: the SQL expression of the array, each element with its type.
 
-``ARRAY['a':::STRING,NULL]``, ``ARRAY[1:::INT8,(-1):::INT8]``, ``ARRAY[]``. The bare strings of ``FmtExport``
-end at the bracket: elements are printed by ``FmtParsable``, so that an array can be read back. Strings with a
+``ARRAY['a':::STRING,NULL]``, ``ARRAY[1:::INT8,(-1):::INT8]``, ``ARRAY[]``. ``FmtExport`` prints strings bare,
+but elements of arrays are printed by ``FmtParsable``, so that an array can be read back. Strings with a
 character that is not printable ASCII are escape strings, ``e'\\u00E9'``. Booleans, bits, collated strings and
 NULL need no annotation; everything else has one.
 
 Source: CockroachDB ``DArray.Format``, the elements' ``Format`` and ``AmbiguousFormat`` in
 ``pkg/sql/sem/tree/datum.go``, ``FmtCtx.FormatNode`` in ``format.go``, ``pkg/sql/lexbase/encode.go`` and
-``pkg/util/stringencoding``. In no source, for the log does not tell it: the schema of an ENUM whose name has
-none is taken to be ``public``.
+``pkg/util/stringencoding``. One rule has no source: if the name of an ENUM has no schema, the log does not
+tell the schema, and ``public`` is printed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def array_text(element: SqlType, text: _Text) -> _Text:
 def sql_string(text: str) -> str:
     """Return a string literal of SQL: ``'a'``, ``e'it\\'s'``.
 
-    Bytes that were not UTF-8 are escaped one by one.
+    Bytes that were not UTF-8 are escaped as bytes: ``\\xff``.
     """
     return f"'{text}'" if _PLAIN.fullmatch(text) else f"e'{_escaped(text)}'"
 
@@ -84,8 +84,9 @@ def _type_of_text(element: SqlType) -> str:
 
 
 def _number(text: str) -> str:
-    """Put a negative number into brackets, or the annotation would bind closer; put a text that is none
-    into quotes.
+    """Return a number's text, ready for its annotation: ``1``, ``(-1)``, ``'NaN'``.
+
+    Without the brackets the annotation would bind closer than the minus sign.
     """
     if not text.lstrip("+-")[0].isdigit():
         return f"'{text}'"
@@ -98,8 +99,9 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text as CockroachDB does, byte by byte: at bytes that are not UTF-8 it escapes three at
-    once.
+    """Escape a text as CockroachDB does.
+
+    At a byte that is not UTF-8, CockroachDB escapes three bytes: that byte and the next two.
     """
     data = text.encode("utf-8", "surrogateescape")
     parts: list[bytes] = []

@@ -1,7 +1,7 @@
 """GEOMETRY and GEOGRAPHY in JSON: a GeoJSON object, as CockroachDB prints it.
 
 Names are sorted like those of any object. A coordinate is rounded to nine decimals, then printed as any
-number is: ``1E-9``, but ``100``. Z and M follow x and y; the SRID and the bounding box are not in it.
+number is: ``1E-9``, but ``100``. Z and M follow x and y. The object has no SRID and no bounding box.
 Sources: CockroachDB ``pkg/geo/encode.go`` (``SpatialObjectToGeoJSON``, no flags, nine digits), go-geom's
 geojson, ``pkg/util/json`` (``FromSpatialObject``).
 """

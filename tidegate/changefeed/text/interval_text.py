@@ -15,8 +15,8 @@ _MICROS_PER_SECOND: Final = 1_000_000
 def iso_interval(value: Interval) -> str:
     """Return ``P1Y2M3DT4H5M6S``, ``P1YT-0.006S`` or ``PT0S``: each part has its own sign.
 
-    Nanoseconds are cut to microseconds. If nothing of the time is left by that, CockroachDB prints a bare
-    ``T``, which is no ISO 8601; here it is left out.
+    Nanoseconds are cut to microseconds. If the time is zero after that, CockroachDB prints a bare ``T``,
+    which is not ISO 8601. Here the ``T`` is left out.
     """
     micros = abs(value.nanos) // 1000
     date = _months_text(value.months) + _part(value.days, "D")

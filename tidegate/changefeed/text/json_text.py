@@ -45,7 +45,7 @@ codecs.register_error(_INVALID_UTF8, _replace_invalid)
 
 
 def utf8(text: str) -> bytes:
-    """Return the bytes of JSON text; what was invalid UTF-8 in a string becomes its JSON escape."""
+    """Return the bytes of JSON text. A byte that was not UTF-8 becomes the JSON escape of U+FFFD."""
     return text.encode("utf-8", _INVALID_UTF8)
 
 
@@ -59,7 +59,7 @@ def json_string(text: str) -> str:
 
 
 def decimal_text(value: Decimal) -> str:
-    """Return a number, in scientific form only when needed; what is not finite becomes a string.
+    """Return a number, in scientific form only when needed. NaN and the infinities become strings.
 
     Zeros are plain down to 2,000 places (``0.0000000``, not ``0E-7``), as PostgreSQL prints them.
     """

@@ -1,6 +1,6 @@
 """TSVECTOR and TSQUERY in the text form that SQL itself prints, without quotes around the whole.
 
-A quote in a lexeme is doubled; a backslash stands as it is. Source: CockroachDB ``pkg/util/tsearch``
+A quote in a lexeme is doubled; a backslash is not escaped. Source: CockroachDB ``pkg/util/tsearch``
 (``TSVector.String``, ``TSQuery.String``).
 """
 
@@ -33,7 +33,8 @@ def tsquery_text(query: TsQuery) -> str:
     """Return a TSQUERY, with the brackets that it needs: ``( 'fat' | 'rat':*A ) & !'cat'``."""
     tokens = iter(query.tokens)
     parts: list[str] = []
-    # What is still to be printed, the next piece on top: a text, or the precedence around an operand's place.
+    # The pieces that are still to be printed; the last one is the next. A number stands for the next operand
+    # or operation of the query: it is the precedence of the operator around it.
     pending: list[str | int] = [_LOWEST]
     while pending:
         item = pending.pop()

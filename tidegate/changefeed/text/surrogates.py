@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs, which Python's texts may have, and which no bytes of UTF-8 stand for."""
+"""Halves of surrogate pairs. Python's texts may have them, and UTF-8 cannot express them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether the text came from bytes that are UTF-8: a variable of the environment, say."""
+    """Return whether the text has a form in UTF-8. The value of an environment variable may have none."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,8 +9,8 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Rounded
 from functools import lru_cache
 from typing import Final
 
-#: The most digits that are written, whatever precision a column declares. A number of a few bytes in a row,
-#: such as ``1E+999000``, may have n digits in a record, and making them takes time that grows as n * n.
+#: The most digits that are written, whatever precision a column declares. A number that has a few bytes in a
+#: row, such as ``1E+999000``, may have n digits in a record. To make them takes time that grows as n * n.
 DIGITS_MAX: Final = 4_096
 _SHORT: Final = 64  # up to so many digits the decimal module is fastest
 
@@ -41,8 +41,9 @@ class Unscaler:
         return int(exact.scaleb(self._scale, self._context))
 
     def _long(self, value: Decimal) -> int | None:
-        """Return the same for many digits, by multiplying: the decimal module takes time that grows as n *
-        n.
+        """Return what ``__call__`` returns, for a declared precision of many digits.
+
+        This multiplies whole numbers, because the decimal module takes time that grows as n * n.
         """
         if not value:
             return 0

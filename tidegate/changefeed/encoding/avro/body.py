@@ -28,7 +28,8 @@ Fields: TypeAlias = dict[str, Any]
 WriteBody: TypeAlias = Callable[[Fields], bytes]
 
 NULL: Final[Branch] = ("null", None)
-#: The branch that is written before a datum of a union with null.
+#: The number of the branch, as it is written before a datum of a union with null: that of null, and that of
+#: the first branch after null.
 NULL_BYTES: Final = b"\x00"
 FIRST_BYTES: Final = b"\x02"
 
@@ -36,7 +37,7 @@ FIRST_BYTES: Final = b"\x02"
 def body_writer(text: str, table_name: str) -> WriteBody:
     """Return a writer of records of the schema with this text.
 
-    Bytes of a string that were not UTF-8 become U+FFFD, one each, so that every consumer can read the record.
+    Each byte of a string that was not UTF-8 becomes U+FFFD, so that every consumer can read the record.
     Raises ``UnsupportedTable`` for a text that is no Avro schema, for example that of a decimal with more
     places than digits.
     """
@@ -52,9 +53,10 @@ def body_writer(text: str, table_name: str) -> WriteBody:
 
 
 def key_writer(text: str, table_name: str, columns: Sequence[str]) -> WriteBody:
-    """Return the same for keys; ``columns`` are the names of the columns of the fields, in their order.
+    """Return a writer of keys; ``columns`` are the names of the fields' columns, in the order of the fields.
 
-    The writer raises ``RowError`` for bytes that were not UTF-8: replacing them would make one key of two.
+    The writer raises ``RowError`` for bytes that were not UTF-8: if they were replaced, two keys could become
+    one.
     """
     write_valid = _writer(text, table_name)
 

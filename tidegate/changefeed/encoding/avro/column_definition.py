@@ -1,8 +1,8 @@
 """A column's definition in SQL, which the schema of the column's field has as ``__crdb__``.
 
 Source: CockroachDB ``ColumnDescriptor.SQLStringNotHumanReadable`` (``pkg/sql/catalog/descpb/column.go``),
-``T.SQLString`` (``pkg/sql/types``). There default and computed expressions follow, which tidegate's
-descriptors do not have.
+``T.SQLString`` (``pkg/sql/types``). In CockroachDB, default and computed expressions follow; tidegate's
+descriptors do not have these.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows and changes as Avro for Kafka Connect.
 
-Values, decimals included, are converted before fastavro writes them, and it writes bytes as they are.
+Values, decimals included, are converted before fastavro writes them. fastavro writes bytes as they are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def compile_connect_avro(
 ) -> RecordEncoder:
     """Return the encoder for a table version: of changes in this form, or of rows by themselves for ``None``.
 
-    Raises ``UnsupportedTable`` for a table without such a form.
+    Raises ``UnsupportedTable`` for a table that has no form in Kafka Connect.
     """
     key, columns = key_of(table, options), row_columns(table, options)
     value = value_schema(table, options, columns, change=form is not None)
@@ -88,7 +88,10 @@ def _value(
 def _change(
     table: TableDescriptor, options: FeedOptions, fill: _Fill, row_name: str, form: ChangeForm
 ) -> _Value:
-    """Return the envelope's record. Raises ``RowError`` for a row whose previous value is not known."""
+    """Return a function that makes the envelope's record.
+
+    It raises ``RowError`` for a row whose previous value is not known.
+    """
 
     texts, before_of = source_texts(table, options), compile_before(table)
     scanned_texts = source_texts(table, options, scanned=True)
@@ -117,7 +120,7 @@ def _change(
 def _fill(table: TableDescriptor, columns: Sequence[ConnectColumn], *, unions: bool) -> _Fill:
     """Return a function that makes a record of datums.
 
-    With ``unions`` its values name their branch. Without it no datum may be NULL.
+    With ``unions`` the record's values name their branch. Without ``unions`` no datum may be NULL.
     """
     converts = [column.type.convert for column in columns]
     slots = [

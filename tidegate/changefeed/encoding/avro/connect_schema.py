@@ -2,8 +2,8 @@
 
 What Avro has no word for stands beside the type: ``connect.name``, ``connect.version``,
 ``connect.parameters`` and, for a 16-bit integer, ``connect.type``. Only a decimal has a ``logicalType``: for
-the other types the converter would derive a name from it that differs from Debezium's, and then refuse the
-two. Source: ``AvroData`` of Confluent's and Apicurio's converters.
+the other types the converter would derive a name from the ``logicalType``. That name differs from Debezium's,
+and the converter refuses two names. Source: ``AvroData`` of Confluent's and Apicurio's converters.
 """
 
 from __future__ import annotations

@@ -15,17 +15,18 @@ from fastavro.read import LOGICAL_READERS
 
 from tidegate.changefeed.text.unscaled import DIGITS_MAX
 
-#: The most bytes of a decimal: as many as the longest number has that is written, its sign included.
+#: The most bytes of a decimal: as many as the longest number that is written has, its sign included.
 BYTES_MAX: Final = (10**DIGITS_MAX).bit_length() // 8 + 1
 _DECIMAL: Final = "decimal"
-#: No schema of others is meant by this name. If one has it nevertheless, the bound holds there too.
+#: The logical type of this module. Schemas of others should not have this name. If one has it nevertheless,
+#: the bound holds there too.
 _BOUNDED: Final = "tidegate-bounded-decimal"
 
 
 def with_bounded_decimals(schema: Any) -> Any:
-    """Return the same schema for ``parse_schema``, its decimals under the logical type of this module.
+    """Return the schema for ``parse_schema``, with the logical type of this module for its decimals.
 
-    fastavro does not check precision and scale of that type, so parse the schema itself too.
+    fastavro does not check precision and scale of that type, so the caller has to parse the given schema too.
     """
     match schema:
         case list():

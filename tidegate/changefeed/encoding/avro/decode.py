@@ -1,7 +1,7 @@
 """Reads the bytes of Avro records back.
 
-Each key and value names the schema that it was written with, and is read by that schema, whatever its version
-of the table.
+Each key and value names the schema that it was written with, and is read by that schema, whatever version of
+the table the schema belongs to.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class AvroReader:
     def read(self, data: bytes | None) -> Fields:
         """Return the fields of a framed record.
 
-        Raises ``ValueError`` or ``TypeError`` if it is none, and ``MalformedRecord`` for a schema that is
-        none.
+        Raises ``ValueError`` or ``TypeError`` for bytes that are no such record. Raises ``MalformedRecord``
+        for bytes without a frame, and for a schema that is no Avro schema or that no feed writes.
         """
         if not data:
             raise ValueError("nothing there")
@@ -120,7 +120,7 @@ def _parsed(schema_id: int, text: str) -> _WriterSchema:
 def _without_marks(members: dict[str, Any]) -> dict[str, Any]:
     """Leave out the marks of a schema that fastavro has parsed.
 
-    fastavro takes a schema with such a mark for parsed, and does not check it.
+    fastavro does not check a schema with such a mark, because the mark says that it was parsed already.
     """
     return {name: value for name, value in members.items() if not name.startswith("__")}
 

@@ -76,7 +76,10 @@ def enriched_fields(table: TableDescriptor, options: FeedOptions) -> list[Envelo
 
 
 def _same(table: TableDescriptor, schema: AvroField, branch: Branch) -> bytes:
-    """Return the bytes of a field that has the same value in every record: a record of it has no others."""
+    """Return the bytes of a field that has the same value in every record.
+
+    A record that has only this field has the same bytes.
+    """
     write = body_writer(schema_text(record_schema("same", [schema], "")), table.name)
     return write({schema["name"]: branch})
 

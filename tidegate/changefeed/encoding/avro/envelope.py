@@ -1,4 +1,4 @@
-"""Puts fields together as the encoder of Avro records: one per table version and feed, made once.
+"""Makes the encoder of Avro records from fields, once for each table version and feed.
 
 The values, for a table foo (a INT PRIMARY KEY, b STRING), as Avro's JSON text:
 
@@ -94,7 +94,7 @@ def avro_templates(
 ) -> RowTemplates | None:
     """Return templates for the records of `avro_encoder`.
 
-    ``None`` stands for a table without columns, whose rows are null.
+    Return ``None`` for a table without columns, whose rows are null.
     """
     if not public_columns(table):
         return None
@@ -117,8 +117,8 @@ def row_field(
 ) -> EnvelopeField:
     """Return a field that holds a row, or null for no row.
 
-    ``places`` returns where the datums of a live row are. The row's record is always named by the table
-    alone.
+    ``places`` returns where the datums are, for a row of a shape. The record of the row is named by the table
+    alone, without a prefix, and with the ``suffix`` at its end.
     """
     namespace = namespace_of(TableName.of(table), options)
     record_name = avro_name(table.name) + suffix

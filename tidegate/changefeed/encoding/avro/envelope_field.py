@@ -11,7 +11,7 @@ from tidegate.changefeed.encoding.row_templates import ChangeShape, Piece
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
 
-#: Returns the bytes of a field for rows of a shape.
+#: Returns a field as pieces, for rows of a shape.
 Pieces: TypeAlias = Callable[[ChangeShape], tuple[Piece, ...]]
 Member: TypeAlias = Callable[[Row, Timestamp], Branch]
 
@@ -19,8 +19,8 @@ Member: TypeAlias = Callable[[Row, Timestamp], Branch]
 class EnvelopeField(NamedTuple):
     """A field of the envelope.
 
-    It has its schema, the function that gives its value for a row at a timestamp, and the function that gives
-    the same field of live rows of a shape as pieces.
+    ``schema`` is its schema. ``member`` is the function that gives its value for a row at a timestamp.
+    ``pieces`` is the function that gives the same value as pieces, for rows of a shape.
     """
 
     schema: AvroField

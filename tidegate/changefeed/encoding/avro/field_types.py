@@ -181,7 +181,7 @@ def _array(sql_type: SqlType, element: SqlType, where: str) -> FieldType:
 
 
 def _items(datum: Sequence[Any], convert: Convert) -> list[Branch]:
-    """Convert the items of an array. Raises ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
+    """Convert the items of an array. Raises ``RowError`` once they have too many bytes (`row_bytes`)."""
     room = ROW_BYTES_MAX
     items: list[Branch] = []
     for each in datum:

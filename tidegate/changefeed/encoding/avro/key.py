@@ -64,7 +64,7 @@ def _columns(table: TableDescriptor, options: FeedOptions) -> tuple[list[Column]
 
 
 def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _KeyDatums]:
-    """Return the column, and what gives its datum.
+    """Return the column, and a function that gives its datum.
 
     The datum of a deletion is known only if the column is in the primary key; otherwise it is null.
     """

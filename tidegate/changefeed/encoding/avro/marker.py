@@ -1,8 +1,9 @@
 """Markers as Avro: an envelope record with one field, ``resolved``.
 
-It has the name of the rows' envelope, and is registered for the same subject, so that a registry finds the
-two compatible: each reads the other's fields as null. Source: CockroachDB
-``pkg/ccl/changefeedccl/encoder_avro.go``, which leaves ``avro_schema_prefix`` out of a marker's subject.
+The record has the name of the rows' envelope, and is registered for the same subject. So a registry finds
+the two schemas compatible: a reader with one of them reads its fields as null in records of the other.
+Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_avro.go``, which leaves ``avro_schema_prefix`` out of a
+marker's subject.
 """
 
 from __future__ import annotations

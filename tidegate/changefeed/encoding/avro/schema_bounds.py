@@ -36,7 +36,7 @@ class _Unbounded(Exception):
 
 
 class _Levels:
-    """Counts the levels of types. Avro defines a type that has a name before it is named again."""
+    """Counts the levels of types. Avro defines a type that has a name before the name is used alone."""
 
     def __init__(self) -> None:
         self._named: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """Converts datums to the values that Connect's schemas describe.
 
-A datum that has no such value raises ``RowError``, and the feed fails: it never passes on another value.
+A datum that has no such value raises ``RowError``, and the feed fails: no datum becomes another value.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _require_finite(nanos: int) -> int:
 
 
 def zoned_time(value: TimeTz) -> str:
-    """Return a time of day with its offset: ``03:04:05.5+02:00``, ``Z`` for none."""
+    """Return a time of day with its offset: ``03:04:05.5+02:00``, and ``Z`` for an offset of zero."""
     if not value.offset_seconds:
         return timetz_text(value).replace("+00:00:00", "Z")
     return timetz_text(value).removesuffix(":00")
@@ -166,7 +166,7 @@ class Items:
         self._convert = convert
 
     def __call__(self, value: tuple[Any, ...]) -> list[Any]:
-        """Return the items. Raises ``RowError`` as soon as they are too many bytes (`row_bytes`)."""
+        """Return the items. Raises ``RowError`` as soon as they have too many bytes (`row_bytes`)."""
         convert, room = self._convert, ROW_BYTES_MAX
         items: list[Any] = []
         for each in value:

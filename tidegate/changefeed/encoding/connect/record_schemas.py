@@ -78,7 +78,7 @@ def key_of(table: TableDescriptor, options: FeedOptions) -> Key:
 def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:
     """Return the key of ``key_column``.
 
-    A deletion has the column's value only if it is in the primary key.
+    A deletion has the column's value only if the column is in the primary key.
     """
     position, column = named_column(table, options.key_column, "key_column")
     columns = (ConnectColumn(0, column.name, _type(table, column, key_column_type)),)
@@ -132,11 +132,11 @@ def value_schema(
 
 
 def compile_before(table: TableDescriptor) -> Callable[[Row, tuple[Datum, ...]], tuple[Datum, ...]]:
-    """Return a function that gives the datums of ``before`` for a row and the datums it replaced; empty for
-    none.
+    """Return a function that returns the datums of ``before``, empty if there is no row before.
 
-    The deletion of a row that was not there shows the columns of its key. Debezium's connectors write a
-    deletion so when they know no more of the row; its sink stops at a deletion without ``before``.
+    It takes a row, and the datums that the row replaced. The deletion of a row that was not there shows the
+    columns of its key. Debezium's connectors write such a deletion when they know no more of the row.
+    Debezium's sink stops at a deletion without ``before``.
     """
     index = {part.column_id: at for at, part in enumerate(table.primary_key)}
     places = [index.get(column.id) for column in public_columns(table)]
@@ -164,7 +164,8 @@ def located(
 ) -> RowError:
     """Return the error of a row that could not be converted, with the names of table and column.
 
-    Conversion does not keep track of the column. So only a row that failed is gone through again, to find it.
+    Conversion does not keep track of the column. So a row that failed is converted again, column by column,
+    to find the column.
     """
     for column, convert in zip(columns, converts, strict=True):
         datum = datums[column.position]

@@ -155,7 +155,7 @@ def column_type(sql_type: SqlType) -> ColumnType:
 
 
 def key_column_type(sql_type: SqlType) -> ColumnType:
-    """Return the same for a column of a key, in which equal values have one form.
+    """Return the Connect type of a column of a key, in which equal values have one form.
 
     Equal datums that rows distinguish, such as 1.5 and 1.50, are one key. Raises ``UnsupportedTable``.
     """

@@ -107,7 +107,7 @@ def _key_positions(table: TableDescriptor) -> list[int | None]:
 
 
 def _present_or_key(table: TableDescriptor) -> Callable[[Row], tuple[Datum, ...]]:
-    """Return what gives a row's datums; for a deleted row those of its primary key, and nulls."""
+    """Return a function that gives a row's datums: for a deleted row, those of its primary key, and nulls."""
     places = _key_positions(table)
 
     def datums(row: Row) -> tuple[Datum, ...]:

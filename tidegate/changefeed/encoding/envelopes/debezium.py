@@ -43,8 +43,8 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 
-#: Debezium's own sinks stop at a deletion without ``before``, so that of a row which was not there shows its
-#: key.
+#: Debezium's own sinks stop at a deletion without ``before``. So the deletion of a row that was not there
+#: shows the row's key.
 _CHANGES: Final = ChangeForm(scanned=READ, shows_missing=True)
 
 

@@ -5,9 +5,9 @@ deletion, even of a row that was not there. ``before``, ``key``, ``source`` (``e
 ``topic`` stand beside ``after``.
 
 Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``initEnrichedEnvelope``. Two things differ.
-There ``ts_ns`` at the top is the time at which the record was made; here it is the wall time of the row's
-commit, or of the scan that found it, because a record that is made again must be the same one. There
-``source`` appears only if it is asked for; here also if one of its timestamps is.
+There ``ts_ns`` at the top is the time at which the record was made. Here it is the wall time of the row's
+commit, or of the scan that found it, because a record that is made again must be an exact copy. There
+``source`` appears only if it is asked for. Here it also appears if one of its timestamps is asked for.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class RecordReading(Protocol):
 
     @property
     def fields(self) -> Callable[[bytes | None], dict[str, Any]]:
-        """Returns the members of a value from its bytes.
+        """The function that returns the members of a value from its bytes.
 
         It raises ``ValueError`` or ``TypeError`` for bytes that are not such a value.
         """
@@ -55,8 +55,8 @@ class Codec:
         read: reads a row's record back.
         members: returns the members that every value of a feed has.
         any_members: those that values may have if the feed is not known.
-        templates: returns the encoder of live rows as templates, without what options of every envelope add
-            (``encoder.row_templates``); ``None`` if it does more than fill them.
+        templates: returns the encoder of rows as templates, without what options of every envelope add
+            (``encoder.row_templates``); ``None`` if the encoder does more than fill templates.
     """
 
     compile: Compile
@@ -74,7 +74,7 @@ class Room(enum.Enum):
     AMONG_COLUMNS = "among the columns"
     """In an object among the row's columns, in JSON."""
     TIMESTAMPS = "timestamps"
-    """The same, for the timestamps alone."""
+    """In an object among the row's columns, in JSON. Only the timestamps have room there."""
     NOWHERE = "nowhere"
     """The timestamps may be asked for, and have no effect."""
     FIXED = "fixed"
@@ -86,11 +86,11 @@ class Previous(enum.Enum):
 
     UNUSED = "unused"
     SHOWN_BY_DIFF = "shown by diff"
-    """The option ``diff`` shows it."""
+    """The option ``diff`` shows the row before."""
     OPERATION = "operation"
-    """Whether it was there, for the record's operation; ``diff`` shows it."""
+    """The record's operation says whether there was a row before. The option ``diff`` shows that row."""
     SHOWN = "shown"
-    """Each record shows it."""
+    """Each record shows the row before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ class EnvelopeForm:
         for_sinks: whether it is made for Kafka Connect's sinks. If its records carry a schema, their columns
             have Connect's types. Sinks store the rows as they are.
         fixed_members: what its values have, as the end of a sentence, if there is no room for more.
-        empty_value: what an empty value means or why it is none, as the end of a sentence. It is empty where
-            only a value that ``on_oversize`` left out is empty.
+        empty_value: what an empty value means, or why ``on_oversize`` may not write one, as the end of a
+            sentence. The text is empty if no value is empty except one that ``on_oversize`` left out.
     """
 
     envelope: Envelope
@@ -147,7 +147,7 @@ class EnvelopeForm:
 
     @property
     def may_leave_out(self) -> bool:
-        """Whether ``on_oversize`` may leave a value out: then it is empty, and no other value is."""
+        """Whether ``on_oversize`` may leave a value out. If it may, no other value is ever empty."""
         return not self.empty_value
 
     @property

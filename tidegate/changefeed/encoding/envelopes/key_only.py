@@ -1,6 +1,6 @@
-"""An empty value, always: the key alone says which row has changed.
+"""The envelope whose value is always empty: the key alone says which row has changed.
 
-An option has an effect on the key at most. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go`` and
+Options can change only the key. Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go`` and
 ``encoder_avro.go``.
 """
 
@@ -59,7 +59,7 @@ def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplate
 
 
 def _read(key: tuple[Any, ...], value: bytes | None, _: RecordReading) -> RowRecord:
-    if value != b"":  # an absent value is none of this envelope
+    if value != b"":  # this envelope has no absent values either
         raise ValueError("the value should be empty")
     return RowRecord(key, None, deleted=None)
 

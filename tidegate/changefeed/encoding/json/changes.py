@@ -40,7 +40,7 @@ class ChangeTemplates(NamedTuple):
     """A template for each shape of a change: a new row, a row that a scan found, a changed row, a deleted
     row, and a deletion where nothing was.
 
-    ``missing`` is the value of the last one as a live row has it: it may show the row's key.
+    ``missing`` is also the value of a deletion where nothing was. It may show the row's key.
     """
 
     created: Member

@@ -56,7 +56,7 @@ def compile_connect_json(
 ) -> RecordEncoder:
     """Return the encoder for a table version: of changes in this form, or of rows by themselves for ``None``.
 
-    Raises ``UnsupportedTable`` for a table without such a form.
+    Raises ``UnsupportedTable`` for a table that has no form in Kafka Connect.
     """
     key, columns = key_of(table, options), row_columns(table, options)
     write_key = _key_writer(table.name, key)
@@ -135,7 +135,7 @@ def _value(
 
 
 def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, form: ChangeForm) -> _Value:
-    """Return the envelope's text. Raises ``RowError`` for a row whose previous value is not known."""
+    """Return a printer of the envelope. It raises ``RowError`` if a row's previous value is not known."""
 
     changed, scanned = (_source_text(table, options, scanned=scanned) for scanned in (False, True))
     before_of = compile_before(table)
@@ -159,7 +159,7 @@ def _change(table: TableDescriptor, options: FeedOptions, row_text: _Text, form:
 def _source_text(table: TableDescriptor, options: FeedOptions, *, scanned: bool) -> _Text:
     """Return a printer of the source.
 
-    It takes a wall time in milliseconds, the same in nanoseconds, and a timestamp.
+    The printer takes a wall time in milliseconds, the same time in nanoseconds, and a timestamp's text.
     """
     told = source_texts(table, options, scanned=scanned)
     texts = [constant(name, json_string(text)) for name, text in told.items()]

@@ -1,10 +1,10 @@
-"""``enriched_properties='schema'``: ``{"payload": ..., "schema": ...}``, for keys as for values.
+"""``enriched_properties='schema'``: ``{"payload": ..., "schema": ...}``, for keys and for values.
 
 The form is Kafka Connect's, but the names of types are CockroachDB's own: ``float64`` where Connect's
-converter reads ``double``, and ``json`` for types that it does not have. In the schema a value's ``after`` is
-not optional, though a deletion has none. So this is for consumers that know CockroachDB; for Connect's
-converter there is ``connect_schema``. The schema is the same text in every record of a table version. Source:
-CockroachDB ``pkg/ccl/changefeedccl/kcjsonschema`` and ``encoder_json.go``.
+converter reads ``double``, and ``json`` for types that Connect does not have. In the schema a value's
+``after`` is not optional, though a deletion has none. So this is for consumers that know CockroachDB; for
+Connect's converter there is ``connect_schema``. The schema is the same text in every record of a table
+version. Source: CockroachDB ``pkg/ccl/changefeedccl/kcjsonschema`` and ``encoder_json.go``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def templates_with_schema(
     key_end, value_end = _schema_ends(table, options)
 
     def with_end(filling: Filling | Body, end: str) -> Filling:
-        assert isinstance(filling, Filling)  # of JSON, which this module is about
+        assert isinstance(filling, Filling)  # which templates of JSON are
         return filling._replace(member=enclosed('{"payload": ', filling.member, end))
 
     replaced = templates.replaced
@@ -91,7 +91,7 @@ def templates_with_schema(
 
 
 def _schema_ends(table: TableDescriptor, options: FeedOptions) -> tuple[str, str]:
-    """Return what follows the payload of a key, and that of a value."""
+    """Return the text that follows a key's payload, and the text that follows a value's payload."""
     key, value = _key(table, _key_columns(table, options)), _envelope(table, options)
     return f', "schema": {_text(key)}}}', f', "schema": {_text(value)}}}'
 

@@ -1,6 +1,7 @@
-"""Puts a key and a value together as the encoder of JSON records: one per table version and feed, made once.
+"""Makes the encoder of JSON records from a key and a value, once for each table version and feed.
 
-The shapes, for a table (a INT PRIMARY KEY, b STRING). Each has a module of its name in `envelopes/`:
+These are the shapes for a table (a INT PRIMARY KEY, b STRING). Each envelope has a module of its name in
+`envelopes/`:
 
 | envelope | key | row | deletion |
 |---|---|---|---|

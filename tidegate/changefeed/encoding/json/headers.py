@@ -3,7 +3,7 @@
 Each member of the column's object is a header: the contents of a string, or the text of a number or of a
 boolean. A member that is null, an array or an object gives no header. A row whose column is not an object has
 no headers, and neither has a deletion. Source: CockroachDB ``pkg/ccl/changefeedccl/event_processing.go``,
-``makeRowHeaders``, which logs what it leaves out. The feed goes on there as here.
+``makeRowHeaders``, which logs what it leaves out. There, as here, the feed goes on.
 
 librdkafka takes a header's name as a C string. A name with a NUL would be cut there, so it gives no header. A
 name that was not UTF-8 would crash the process, so its invalid bytes are replaced as in JSON text.

@@ -3,10 +3,10 @@
 An array has the columns in index order; an object has its members sorted by name. Source: CockroachDB
 ``pkg/ccl/changefeedccl/encoder_json.go``, ``encodeKeyRaw``.
 
-A deletion has its key only in the form in which the key-value store has it: a DECIMAL without its trailing
-zeros, a FLOAT without a negative zero. CockroachDB's envelopes print each as it is, so a row and its deletion
-can have different keys. In keys for sinks (`key_form.py`) equal values have equal keys: otherwise
-neither compaction nor a sink would find the row.
+The log has a deletion's key only in the form of the key-value store: a DECIMAL without its trailing zeros, a
+FLOAT without a negative zero. CockroachDB's envelopes print the row's values and the deletion's values as the
+log has them, so a row and its deletion can have different keys. In keys for sinks (`key_form.py`) equal
+values have equal keys: otherwise neither compaction nor a sink would find the row.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 def compile_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Row], bytes]:
     """Return a printer of a record's key. Raises ``UnsupportedTable``.
 
-    The printer raises ``RowError`` for an INTERVAL finer than a microsecond, and in keys for sinks for text
-    that is not UTF-8.
+    The printer raises ``RowError`` for an INTERVAL finer than a microsecond. In keys for sinks it also raises
+    it for text that is not UTF-8.
     """
     text = _key_printer(table, options, form)
     if form is not KeyForm.SINK_OBJECT:
@@ -117,8 +117,9 @@ def _key_text(table: TableDescriptor, column: Column, options: FeedOptions, form
 
 
 def _reducer(sql_type: SqlType) -> Callable[[Any], Any] | None:
-    """Return a function that makes equal datums of a type identical; ``None`` for types whose equal datums
-    are.
+    """Return a function that makes equal datums of a type identical.
+
+    Return ``None`` for types whose equal datums are identical already.
     """
     match sql_type.kind:
         case Kind.DECIMAL:
@@ -142,9 +143,9 @@ def _column_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> 
 
 
 def _column_keys(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> tuple[Filling, Filling]:
-    """Return the keys of ``key_column``.
+    """Return the templates of keys of ``key_column``: for rows, and for deletions.
 
-    A deletion has the column's value only if it is in the primary key.
+    A deletion has the column's value only if the column is in the primary key.
     """
     position, column = named_column(table, options.key_column, "key_column")
     text = _key_text(table, column, options, form)

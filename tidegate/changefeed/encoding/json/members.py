@@ -62,8 +62,8 @@ def column_text(table: TableDescriptor, column: Column, options: FeedOptions) ->
 def _json_null_as_object(text: TextEncoder) -> TextEncoder:
     """Return a printer that distinguishes JSON null from SQL NULL.
 
-    A null inside an array or an object needs no printer: it is distinct as it is. A document that is exactly
-    the object that JSON null is printed as looks the same. CockroachDB logs a warning then; source:
-    ``pkg/ccl/changefeedccl/encoder_json.go``, ``datumToJSON``.
+    A null inside an array or an object needs no such printer: it differs from SQL NULL already. JSON null and
+    a document that is exactly ``JSON_NULL_OBJECT`` are printed alike. CockroachDB logs a warning for such a
+    document; source: ``pkg/ccl/changefeedccl/encoder_json.go``, ``datumToJSON``.
     """
     return lambda datum: JSON_NULL_OBJECT if datum.value is None else text(datum)

@@ -46,7 +46,7 @@ def wall_ns_member(name: str) -> Member:
 
 
 def wall_ms_member(name: str) -> Member:
-    """Return the same in milliseconds."""
+    """Return the wall time of the row's commit, or of the scan that found it, in milliseconds."""
     return datum(name, UPDATED, wall_ms_text)
 
 

@@ -13,7 +13,7 @@ from tidegate.changefeed.encoding.record_members import Stamps, expect, stamps_o
 from tidegate.changefeed.encoding.value_members import Members, ValueMembers
 
 _T = TypeVar("_T", dict[str, Any], list[Any], str)
-#: The escapes with which a JSON text may write half a character: ``"\\ud800"``.
+#: The escapes with which a JSON text may write half of a surrogate pair: ``"\\ud800"``.
 _SURROGATE: Final = re.compile(rb"\\u[dD]")
 _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 
@@ -63,5 +63,5 @@ def parse(text: bytes | None, kind: type[_T]) -> _T:
 
 
 def _require_unicode(value: Value) -> None:
-    """Raise ``ValueError`` for half of a surrogate pair: Python takes it for text, and UTF-8 has none."""
+    """Raise ``ValueError`` for half of a surrogate pair: Python accepts it, and UTF-8 cannot express it."""
     json.dumps(value, ensure_ascii=False, default=str).encode()

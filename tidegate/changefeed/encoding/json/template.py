@@ -33,7 +33,7 @@ def beside(row: Row, timestamp: Timestamp) -> Datums:
 
 
 class MemberText:
-    """Prints a tuple of datums by a template: the printer of a slot that has templates of its own."""
+    """Prints a tuple of datums by a template: the printer of a slot whose value has a template of its own."""
 
     __slots__ = ("_fill", "member")
 
@@ -46,7 +46,7 @@ class MemberText:
 
 
 def json_object(name: str, members: Iterable[Member]) -> Member:
-    """Return an object as a member of another; its own members sorted bytewise by name."""
+    """Return an object as a member of another one. Its own members are sorted bytewise by name."""
     # Code point order is UTF-8 byte order.
     ordered = sorted(members, key=lambda member: member.name)
     body = ", ".join(f"{_literal(json_string(member.name))}: {member.template}" for member in ordered)
@@ -64,7 +64,7 @@ def datum(name: str, position: int, text: TextEncoder) -> Member:
 
 
 def enclosed(before: str, member: Member, behind: str) -> Member:
-    """Return a member with text before and behind its value."""
+    """Return a member with text before and after its value."""
     return member._replace(template=f"{_literal(before)}{member.template}{_literal(behind)}")
 
 
