@@ -57,15 +57,15 @@ def decode_key(key: bytes | None) -> RangeId | None:
 
 
 def decode_batch(records: Iterable[tuple[bytes | None, bytes | None]]) -> list[Entry | MalformedEntry]:
-    """Decode (key, value) pairs. A record that cannot be decoded gives its error in the place of an entry."""
+    """Decode (key, value) pairs. A record that cannot be decoded gives its error in place of an entry."""
     return [_decode_or_error(key, value) for key, value in records]
 
 
 def decode_entry(key: bytes | None, value: bytes | None, *, is_stored: bool = False) -> Entry:
     """Decode one record. Raises ``MalformedEntry`` for anything that the contract does not allow.
 
-    ``is_stored``: the record stands in a stored state. An earlier version has read it, and allowed intents
-    without a timestamp in Snapshots.
+    ``is_stored`` says that the record comes from a stored state. An earlier version may have read it then,
+    and allowed intents without a timestamp in Snapshots.
     """
     if value is None:
         raise MalformedEntry("the record has no value")
@@ -96,7 +96,7 @@ def _decode_or_error(key: bytes | None, value: bytes | None) -> Entry | Malforme
 
 
 def _shown(data: bytes) -> str:
-    """Return bytes in hexadecimal for a sentence, the first ``_SHOWN_BYTES`` of them."""
+    """Return the first ``_SHOWN_BYTES`` bytes in hexadecimal, for a sentence."""
     return data.hex() if len(data) <= _SHOWN_BYTES else f"{data[:_SHOWN_BYTES].hex()}..."
 
 
@@ -104,7 +104,7 @@ def _timestamp(message: pb.Timestamp) -> Timestamp:
     wall, logical = message.wall_time, message.logical
     if wall < 0 or logical < 0:
         raise MalformedEntry(f"negative timestamp ({wall}, {logical})")
-    return _new(Timestamp, (wall, logical))  # half the cost of Timestamp(...), several times a record
+    return _new(Timestamp, (wall, logical))  # half the cost of Timestamp(...): it runs often
 
 
 def _txn_id(raw: bytes) -> TxnId:
@@ -222,7 +222,7 @@ def _command(message: pb.LogEntry) -> Entry:
 
 
 def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
-    """Return the command with its trigger, which is its effect on the range beyond its ops."""
+    """Return the command with its trigger: the effect that it has on the range beside its ops."""
     changed = _with_change(command, result)
     for name, trigger in _MOVES:
         if result.HasField(name):
@@ -234,7 +234,7 @@ _MOVES: Final = (("split", Trigger.SPLIT), ("merge", Trigger.MERGE))
 
 
 def _with_change(command: Command, result: pb.ReplicatedEvalResult) -> Command:
-    """Return the command with the trigger by which it changed data outside the op log, if it did."""
+    """Return the command with the trigger by which it changed data outside the op log, if there is one."""
     if any(map(result.HasField, _HISTORY_MUTATIONS)):
         return command._replace(
             trigger=Trigger.HISTORY_MUTATION,
@@ -253,9 +253,9 @@ def _with_change(command: Command, result: pb.ReplicatedEvalResult) -> Command:
 
 
 def _write_timestamp(result: pb.ReplicatedEvalResult) -> Timestamp | None:
-    """Return the command's write timestamp; ``None`` where it is absent or zero.
+    """Return the command's write timestamp; ``None`` if it is absent or zero.
 
-    Some commands of CockroachDB have none.
+    Some commands of CockroachDB have no write timestamp.
     """
     told = result.write_timestamp
     return _timestamp(told) if told.wall_time > 0 else None
@@ -265,7 +265,7 @@ _HISTORY_MUTATIONS: Final = ("mvcc_history_mutation", "link_external_sstable", "
 
 
 def _mutated_spans(result: pb.ReplicatedEvalResult) -> tuple[Span, ...]:
-    """Return the spans of all changes of a command; none if one of the changes does not say where it is."""
+    """Return the spans of all changes of a command; no span if any of the changes does not tell its own."""
     changes: list[Sequence[pb.Span]] = []
     if result.HasField("mvcc_history_mutation"):
         changes.append(result.mvcc_history_mutation.spans)

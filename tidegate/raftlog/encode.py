@@ -1,4 +1,4 @@
-"""Encodes entries into records, as a range store writes them. The inverse of ``decode``."""
+"""Encodes entries into records, as a range store writes them. It is the inverse of ``decode``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def span_message(span: Span) -> pb.Span:
 
 # ---- logical ops ----
 #
-# Most entries of a log are commands. So their messages are filled in place: no part is built and then copied.
+# Most entries of a log are commands. So their messages are filled in place, and no part of them is copied.
 
 
 def _fill_timestamp(message: pb.Timestamp, timestamp: Timestamp) -> None:

@@ -27,7 +27,7 @@ BROADCAST = RangeId(0)
 
 
 class WriteValue(NamedTuple):
-    """A version that was written without an intent: by no transaction, or by a one-phase one.
+    """A version that was written without an intent: by no transaction, or by a one-phase transaction.
 
     An empty ``value`` is a tombstone. ``None`` means that the log does not hold the value, neither in the op
     nor in the write batch of its command.
@@ -70,7 +70,7 @@ class CommitIntent(NamedTuple):
 
 
 class AbortIntent(NamedTuple):
-    """An intent was removed. Its transaction may have committed all the same, in a later epoch."""
+    """An intent was removed. Its transaction may still have committed, in a later epoch of itself."""
 
     txn_id: TxnId
 
@@ -93,7 +93,7 @@ Op: TypeAlias = WriteValue | WriteIntent | UpdateIntent | CommitIntent | AbortIn
 
 
 class Trigger(enum.Enum):
-    """The effect of a command on its range beyond its logical ops."""
+    """The effect that a command has on its range beside its logical ops."""
 
     NONE = "none"
     SPLIT = "split"
@@ -106,10 +106,11 @@ class Command(NamedTuple):
     """An applied Raft command. ``ops`` is ``None`` when it has a write batch but no op log: a hole.
 
     ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside the
-    op log. If there are none the command does not say where. ``at_write_timestamp`` says that all versions of
-    an AddSSTable have the command's write timestamp, above what was closed. ``write_timestamp`` is read only
-    from commands with one of these two triggers; it is ``None`` where the command does not tell it. ``also``
-    is such a trigger of a command that splits or merges its range too.
+    op log. If there are no such spans, the command does not say where it changed data.
+    ``at_write_timestamp`` says that all versions of an AddSSTable have the command's write timestamp, which
+    is above what was closed. ``write_timestamp`` is read only from commands with one of these two triggers;
+    it is ``None`` if the command does not tell it. If a command splits or merges its range and also has one
+    of these two triggers, ``also`` is that trigger.
     """
 
     range_id: RangeId
@@ -126,20 +127,20 @@ class Command(NamedTuple):
 
     @property
     def change(self) -> Trigger:
-        """How it changed data outside the op log; ``NONE`` for a command that did not."""
+        """The trigger by which the command changed data outside the op log; ``NONE`` if it did not."""
         return self.trigger if self.trigger in _MUTATING else self.also
 
     @property
     def mutates(self) -> bool:
-        """Whether it changed data outside the op log."""
+        """Whether the command changed data outside the op log."""
         return self.change is not Trigger.NONE
 
     def mutated_spans(self, whole: Sequence[Span]) -> Sequence[Span]:
-        """Return the spans whose data it may have changed outside the op log; none for a command that did
-        not.
+        """Return the spans whose data the command may have changed outside the op log; no span if it changed
+        none.
 
-        ``whole`` is all that the caller asks about, such as the span of its range. It is the answer for a
-        command that does not say where.
+        ``whole`` is all that the caller asks about, such as the span of the range. It is returned for a
+        command that changed data and does not say where.
         """
         if not self.mutates:
             return ()
@@ -178,7 +179,7 @@ class DescriptorUpdate(NamedTuple):
 
 
 class Parent(NamedTuple):
-    """A range that another one came from, and its last index that counts for that one."""
+    """A parent of a range, and the last index of the parent that counts for the child."""
 
     range_id: RangeId
     generation: Generation
@@ -199,16 +200,16 @@ class SnapshotReason(enum.IntEnum):
 class HistoryMutation(NamedTuple):
     """The last change of a range's data outside the op log.
 
-    ``raft_index`` is that of its command, or 0 when it came with keys from another range. ``time`` is at or
-    above every version that was changed, above everything that was closed before, and above earlier mutations
-    of the keys.
+    ``raft_index`` is the index of its command, or 0 if the mutation came with keys from another range.
+    ``time`` is at or above every version that was changed. It is above everything that was closed before, and
+    above earlier mutations of the keys.
     """
 
     raft_index: RaftIndex
     time: Timestamp
 
 
-#: The mutation that a range tells whose data was never changed outside the op log.
+#: The mutation that a range tells if its data was never changed outside the op log.
 NEVER_MUTATED = HistoryMutation(RaftIndex(0), ZERO)
 
 

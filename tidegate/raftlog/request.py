@@ -29,8 +29,9 @@ class PushedTxn(NamedTuple):
 class Push(NamedTuple):
     """A request to push transactions of one range to ``push_to``, or to say how they ended.
 
-    The answer is a command of the range. It has UpdateIntent for a pending transaction, UpdateIntent to the
-    commit timestamp and later CommitIntents for a committed one, AbortTxn for an aborted one.
+    The answer is a command of the range. For a pending transaction it has an UpdateIntent. For a committed
+    transaction it has an UpdateIntent to the commit timestamp, and CommitIntents follow later. For an aborted
+    transaction it has an AbortTxn.
     """
 
     range_id: RangeId
@@ -41,9 +42,10 @@ class Push(NamedTuple):
 class Scan(NamedTuple):
     """A request for the versions of one range's keys in ``span``, above ``after`` and up to ``upto``.
 
-    An ``after`` of ``None`` is the beginning. With ``all_versions`` every version comes, otherwise the newest
-    one of each key. ``with_prev`` asks for the value that each of them replaced. The answer is ScanChunks in
-    the range's log. They name the request, and cover the part of the span that the range still holds.
+    If ``after`` is ``None``, the scan begins with the oldest versions. With ``all_versions`` every version
+    comes, otherwise only the newest one of each key. ``with_prev`` also asks for the value that each version
+    replaced. The answer is ScanChunks in the range's log. They name the request, and cover the part of the
+    span that the range still holds.
     """
 
     range_id: RangeId
@@ -56,7 +58,7 @@ class Scan(NamedTuple):
 
 
 class AdminSplit(NamedTuple):
-    """A request to split a range at ``key``. If the key is empty the source chooses it."""
+    """A request to split a range at ``key``. If the key is empty, the source chooses one."""
 
     range_id: RangeId
     key: bytes = b""
@@ -105,7 +107,7 @@ def _fill_scan(message: pb.ScanRequest, scan: Scan) -> None:
 def decode_request(value: bytes) -> RangeRequest | AdminRequest | None:
     """Return the request of a record; ``None`` for a kind of request that this version does not know.
 
-    Raises ``MalformedEntry`` for bytes that are no request, or a request of a newer version.
+    Raises ``MalformedEntry`` for bytes that are no request, or that are a request of a newer version.
     """
     try:
         request = pb.Request.FromString(value)

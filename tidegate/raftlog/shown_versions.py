@@ -1,8 +1,8 @@
-"""The versions of the store that an entry of the log shows, whatever the state of its range.
+"""Finds the versions of the store that an entry of the log shows. The state of its range does not matter.
 
-Every op that commits, and every row of a scan, is a version that the store has. So the versions of keys up to
-a timestamp can be collected from a log in any order, and in parallel, once a processor has found that the log
-is complete up to there (docs/protocols/backfill.md).
+Every op that commits, and every row of a scan, is a version that the store has. So once a processor has found
+that a log is complete up to a timestamp, the versions up to that timestamp can be collected from the log in
+any order, and in parallel (docs/protocols/backfill.md).
 """
 
 from __future__ import annotations

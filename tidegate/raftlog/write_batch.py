@@ -1,18 +1,19 @@
-"""Reads values that an op does not carry from the write batch of its command.
+"""Reads the values that ops do not have from the write batch of their command.
 
-A logical op of CockroachDB's Raft log names key and timestamp. The value is in the command's write batch,
+A logical op of CockroachDB's Raft log names a key and a timestamp. The value is in the command's write batch,
 which is a Pebble (RocksDB) batch:
 
     batch   = sequence number (8 bytes) | count (4 bytes), little endian | records
     record  = kind (1 byte) | key (varstring) | value (varstring, for some kinds only)
     varstring = length (varint of at most 5 bytes) | bytes
 
-Its keys are engine keys: a roachpb key, a zero byte, the version's timestamp, and one byte with the length of
-the timestamp and itself (9: wall; 13: wall and logical; 14: those and a synthetic mark). A key without
-versions ends with the zero byte. For example, key ``a`` at wall time 1 is ``61 00 0000000000000001 09`` in
-hexadecimal.
+The keys of a batch are engine keys. Each has a roachpb key, a zero byte, the version's timestamp, and a
+length byte. The length counts the timestamp and the length byte itself (9: wall; 13: wall and logical; 14:
+those and a synthetic mark). A key without versions ends with the zero byte. For example, key ``a`` at wall
+time 1 is ``61 00 0000000000000001 09`` in hexadecimal.
 
-Its values may begin with an MVCC header, which is removed here. The rest is what a value in the op would be.
+The values of a batch may begin with an MVCC header, which is removed here. The rest is the same as a value in
+an op.
 
 Sources: cockroachdb/pebble batch.go, batchrepr/reader.go, internal/base/internal.go,
 cockroachkvs/cockroachkvs.go; cockroachdb/cockroach pkg/kv/kvserver/replica_rangefeed.go
@@ -38,13 +39,13 @@ _COUNT: Final = slice(8, 12)
 _MAX_VARINT_BYTES: Final = 5
 
 _SENTINEL: Final = 0x00
-_WALL: Final = 9  # the size of a version's suffix with a wall time alone; its own byte is counted
+_WALL: Final = 9  # size of a suffix that has only a wall time; the length byte is counted
 _SUFFIX_SIZES: Final = frozenset({_WALL, 13, 14})
 
-_EXTENDED: Final = 0x65  # says that a value has a header; it is where an ordinary value has its tag
+_EXTENDED: Final = 0x65  # marks a value with a header; it stands where an ordinary value has its tag
 _CHECKSUM: Final = 4
 
-#: Ops that make a version. It is a tuple, since `isinstance` with a union would build that anew for every op.
+#: Ops that make a version. It is a tuple, since `isinstance` would build a union anew for every op.
 _COMMITTING: Final = (WriteValue, CommitIntent)
 
 
@@ -65,11 +66,11 @@ class KeyKind(IntEnum):
 
 _KINDS: Final = frozenset(map(int, KeyKind))
 _KEY_ONLY: Final = frozenset({KeyKind.DELETE, KeyKind.LOG_DATA, KeyKind.SINGLE_DELETE})
-#: After a record of these kinds the batch does not tell the version's value. For a merge, only the store
-#: knows it.
+#: After a record of one of these kinds, the batch does not have the version's value any more. After a merge,
+#: only the store knows the value.
 _FORGETTING: Final = frozenset({KeyKind.DELETE, KeyKind.SINGLE_DELETE, KeyKind.DELETE_SIZED, KeyKind.MERGE})
 
-#: Key and timestamp.
+#: A key and a timestamp.
 _Version: TypeAlias = tuple[bytes, Timestamp]
 #: A place in the store's order of versions; see ``_order``.
 _Place: TypeAlias = tuple[bytes, int, int, int]
@@ -82,7 +83,7 @@ class _Record(NamedTuple):
 
 
 class _DeletedRange(NamedTuple):
-    """A deleted range: the record with this ``number`` deletes the versions that earlier records wrote."""
+    """A deleted range. The record with this ``number`` deletes what earlier records wrote in the range."""
 
     start: _Place
     end: _Place
@@ -92,8 +93,8 @@ class _DeletedRange(NamedTuple):
 def with_values(ops: tuple[Op, ...], batch: bytes) -> tuple[Op, ...]:
     """Return ``ops`` with their missing values filled in, as far as ``batch`` holds them.
 
-    The batch is read only if the value of any op is missing. Raises ``MalformedEntry`` if it is no batch
-    then.
+    The batch is read only if the value of some op is missing. If it is read, it raises ``MalformedEntry`` for
+    bytes that are no batch.
     """
     if not batch or not any(isinstance(op, _COMMITTING) and op.value is None for op in ops):
         return ops
@@ -116,7 +117,9 @@ def _with_value(op: WriteValue | CommitIntent, stored: dict[_Version, bytes]) ->
 
 
 def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
-    """Return a stored value without its MVCC header, and what that says: omit in rangefeeds, origin id."""
+    """Return a stored value without its MVCC header, and two members of the header: omit in rangefeeds, and
+    the origin id.
+    """
     if not stored:
         return stored, False, 0
     if len(stored) <= _CHECKSUM:
@@ -142,7 +145,7 @@ def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
 def _stored_versions(batch: bytes) -> dict[_Version, bytes]:
     """Return the versions that the batch leaves in the store, with their values as stored."""
     versions: dict[_Version, bytes] = {}
-    written: dict[_Version, int] = {}  # the number of the record that wrote it
+    written: dict[_Version, int] = {}  # for each version, the number of the record that wrote it
     deleted: list[_DeletedRange] = []
     for number, record in enumerate(_records(batch)):
         if record.kind == KeyKind.RANGE_DELETE:
@@ -196,9 +199,9 @@ def _overwritten(
 ) -> list[_Version]:
     """Return the versions that a later record deletes with a range.
 
-    Versions and deleted ranges are read once, in the order of the store. The heap has the ranges that have
-    begun, the latest record on top. To look at all versions for each range would take n * n: 92 KB took 1.8
-    s.
+    Versions and deleted ranges are gone through once, in the order of the store. The heap has the ranges that
+    have begun; the range of the latest record is on top. If each range were compared with all versions, the
+    time would grow with n * n: a batch of 92 KB took 1.8 s.
     """
     ranges = iter(sorted(deleted))
     following = next(ranges, None)
@@ -220,9 +223,9 @@ def _overwritten(
 
 
 def _version(engine_key: bytes) -> _Version | None:
-    """Return key and timestamp of an engine key; ``None`` if it has no timestamp, as a lock's key."""
+    """Return key and timestamp of an engine key; ``None`` if it has no timestamp, like the key of a lock."""
     size = engine_key[-1] if engine_key else 0
-    start = len(engine_key) - size  # where the timestamp begins, after the sentinel
+    start = len(engine_key) - size  # where the timestamp begins, after the zero byte
     if size not in _SUFFIX_SIZES or start < 1 or engine_key[start - 1] != _SENTINEL:
         return None
     wall = int.from_bytes(engine_key[start : start + 8], "big")
@@ -231,12 +234,14 @@ def _version(engine_key: bytes) -> _Version | None:
 
 
 def _order(version: _Version) -> _Place:
-    """Sort key for versions, in the order of the store: by key, the newest version of a key first."""
+    """Return the place of a version in the order of the store: by key, the newest version of a key first."""
     key, timestamp = version
     return key, 1, -timestamp.wall, -timestamp.logical
 
 
 def _bound(engine_key: bytes) -> _Place:
-    """Return the place of a deleted range's bound among versions. A bare key is before its versions."""
+    """Return the place of a deleted range's bound among versions. A bound without a timestamp comes before
+    all versions of its key.
+    """
     version = _version(engine_key)
     return (engine_key[:-1], 0, 0, 0) if version is None else _order(version)

@@ -16,14 +16,14 @@ NEVER_NOTED: Final = Offset(-1)
 class Accounted(NamedTuple):
     """The history mutations of a range that are accounted for: they have failed the feeds that they concern.
 
-    A mutation of keys of ``span`` is accounted for if it is at ``raft_index`` or a lower index, at ``time``
-    or an earlier time, or in an entry that the range has applied. ``span`` is ``None`` for the range's own
-    keys, and empty where none of them has stayed with the range.
+    A mutation of keys of ``span`` is accounted for in three cases: its index is at or below ``raft_index``,
+    its time is at or below ``time``, or the range has applied its entry. ``span`` is ``None`` for the range's
+    own keys. It is empty if none of them has stayed with the range.
 
     ``noted`` is the highest index of a command that was noted; entries below it may be missing. ``noted_at``
-    is the offset of the command that was noted last. A command at or below that offset was noted before, when
-    the log is read again. ``passed`` is the index of the last Snapshot that the partition has passed and that
-    was no copy; 0 in a state that an earlier version stored.
+    is the offset of the command that was noted last. If the log is read again, the commands at or below that
+    offset were noted before. ``passed`` is the index of the last Snapshot that the partition has passed,
+    copies left out. It is 0 in a state that an earlier version stored.
     """
 
     raft_index: RaftIndex = RaftIndex(0)
@@ -34,7 +34,7 @@ class Accounted(NamedTuple):
     passed: RaftIndex = RaftIndex(0)
 
     def says_more(self, applied: RaftIndex) -> bool:
-        """Whether this accounts for more than the entries up to ``applied``, so that it has to be stored."""
+        """Whether this accounts for more than the entries up to ``applied``: then it has to be stored."""
         beyond = max(self.raft_index, self.noted, self.passed) > applied
         is_known = self.span is not None or self.noted_at != NEVER_NOTED
         return beyond or is_known or self.time > ZERO
@@ -42,8 +42,9 @@ class Accounted(NamedTuple):
     def knows(self, command: RaftIndex, offset: Offset, applied: RaftIndex) -> bool:
         """Whether a command at ``offset`` was noted before: it is a copy, or the same record read again.
 
-        ``applied`` is the last index that the range has applied. A command is new if it follows, without a
-        gap, on all that was read, even if a higher index was noted: that index may have been wrong.
+        ``applied`` is the last index that the range has applied. A command is new if its index follows, with
+        none missing, on all entries that were read. That holds even if a higher index was noted, which may
+        have been wrong.
         """
         without_gap = max(applied, self.raft_index)
         if offset <= self.noted_at or command <= without_gap or command == self.noted:
@@ -54,19 +55,19 @@ class Accounted(NamedTuple):
         """Return what is accounted for after a Snapshot that was read now.
 
         No command before the Snapshot has a higher index, so ``noted`` falls to the Snapshot's index. But a
-        Snapshot below ``noted`` may be a copy from before the noted command. It counts as new only if it is
-        above all that was read without a gap, and above the Snapshot before it.
+        Snapshot below ``noted`` may be a copy from before the noted command. It counts as new only if its
+        index is above all entries that were read with none missing, and above the last Snapshot.
         """
         if snapshot < self.noted and (snapshot <= max(applied, self.passed) or snapshot < self.raft_index):
             return self
         return self._replace(noted=min(snapshot, self.noted), passed=snapshot)
 
     def kept_in(self, spans: Iterable[Span], own: Span | None) -> Accounted:
-        """Return what is accounted for of keys that are in all of ``spans``; ``own`` is the range's span.
+        """Return this for the keys that are in all of ``spans``; ``own`` is the range's span.
 
         The range had each of these spans for a while, and has not applied the entries of that time. A key
-        that it did not have then was with another range, and this range's log does not tell that one's
-        changes.
+        that is not in one of the spans was with another range then, and this range's log does not tell how it
+        changed there.
         """
         before = kept = self.span or own
         if before is None or kept is None:
@@ -76,7 +77,7 @@ class Accounted(NamedTuple):
         return self if kept == before else self._replace(span=kept)
 
     def of_no_key(self, own: Span | None) -> Accounted:
-        """Return this without its keys, for a range of which nobody knows which keys have stayed.
+        """Return this without its keys, for a range if it is not known which keys have stayed with it.
 
         ``own`` is the span of the range.
         """
@@ -84,5 +85,5 @@ class Accounted(NamedTuple):
         return self if before is None else self._replace(span=Span(before.end, before.end))
 
 
-#: The value for a range of which only applied entries count.
+#: The value for a range if only the entries that it has applied are accounted for.
 AS_APPLIED: Final = Accounted()

@@ -16,8 +16,9 @@ from tidegate.ranges.handoff import Claim
 from tidegate.ranges.scan import RangeScan
 from tidegate.spans import Span
 
-_ENTRY_BYTES: Final = 200  # what an entry takes in memory besides its key and value
-#: What a claim counts for. It takes some 200 bytes, but of memory: entries may be on disk, which is larger.
+_ENTRY_BYTES: Final = 200  # the bytes that an entry takes in memory besides its key and value
+#: The bytes for which a claim counts. A claim takes only some 200 bytes. But it is always in memory, while
+#: entries may be on disk, which is larger.
 _CLAIM_BYTES: Final = 4_000
 
 
@@ -31,7 +32,7 @@ class RawEntry(NamedTuple):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of memory that the entry takes, about."""
+        """About how many bytes of memory the entry takes."""
         return _ENTRY_BYTES + len(self.key or b"") + len(self.value or b"")
 
 
@@ -54,7 +55,7 @@ class MemoryQueue:
         self._entries: deque[RawEntry] = deque()
 
     def append(self, entry: RawEntry) -> None:
-        """Add an entry behind all others."""
+        """Add an entry after all others."""
         self._entries.append(entry)
 
     def first(self) -> RawEntry:
@@ -73,7 +74,7 @@ class MemoryQueue:
         self._entries.clear()
 
 
-#: Makes the queue of a range that falls behind.
+#: Makes the queue for the backlog of a range.
 QueueFactory: TypeAlias = Callable[[RangeId], EntryQueue]
 
 
@@ -83,16 +84,16 @@ class Backlog:
     When the range waits for nothing more the backlog is applied, a part of it with each step. All times here
     are elapsed log times.
 
-    * ``head`` is the first chunk of the snapshot at which the range was parked, at ``since_ms``. It waits for
-      the answers to the ``missing`` claims, which it sent last at ``asked_ms``, or for ``scan``.
-    * ``moved_at`` is the offset at which the range last changed its span, or ended. Nobody can answer a scan
-      of the keys that it had before.
-    * ``heard_ms`` is when the partition last read an entry of the range. Entries that are read again after a
-      restart do not count.
-    * ``held_bytes`` is what its entries take, in memory or on disk, and what the claims that they tell of
-      count for.
-    * ``span`` and ``generation`` are those of the range after the last entry, and ``closed`` is the highest
-      timestamp that its entries close.
+    * ``head`` is the first chunk of the snapshot at which the range was parked, at ``since_ms``. The range
+      waits for the answers to the ``missing`` claims, which it sent last at ``asked_ms``, or for ``scan``.
+    * ``moved_at`` is the offset at which the range last changed its span, or ended. The store cannot answer a
+      scan of the keys that the range had before.
+    * ``heard_ms`` is the time at which the partition last read an entry of the range. Entries that are read
+      again after a restart do not count.
+    * ``held_bytes`` is how many bytes the entries take, in memory or on disk, together with the bytes for
+      which the claims of these entries count.
+    * ``span`` and ``generation`` are those that the range has after the last entry, and ``closed`` is the
+      highest timestamp that the entries close.
     """
 
     __slots__ = (
@@ -172,7 +173,7 @@ class Backlog:
         self.held_bytes -= self.queue.popleft().held_bytes
 
     def take_applied(self) -> RawEntry:
-        """Take out the oldest entry, which the range has applied, with the claims that it has told of."""
+        """Take out the oldest entry, which the range has applied, and forget the claims that it tells of."""
         entry = self.queue.first()
         self.take_first()
         while self._told and self._told[0][0] <= entry.offset:
@@ -181,10 +182,10 @@ class Backlog:
         return entry
 
     def skip_to_move(self) -> list[Span]:
-        """Leave out all entries before the last place, if any, that makes the scan useless.
+        """Leave out all entries before the last place that makes the scan useless, if there is one.
 
-        The span changed there, or the store had removed versions by then that the scan asks for. Returns the
-        spans that the range had in the entries that are left out; none when nothing is left out.
+        At such a place the span changed, or the store had removed versions that the scan asks for. Returns
+        the spans that the range had in the entries that are left out; no span if nothing is left out.
         """
         move = self._move()
         if move is None or self.waits_at is None or move <= self.waits_at:
@@ -200,7 +201,7 @@ class Backlog:
         return left_out
 
     def spans(self, before: Offset | None = None) -> list[Span]:
-        """Return the spans that the parked range has in its backlog, or in its part ``before`` an offset."""
+        """Return the spans that the parked range has in its backlog, or only those ``before`` an offset."""
         return [self.head.span, *(span for at, span in self._spans if before is None or at < before)]
 
     def note_claims(self, offset: Offset, claims: Iterable[Claim]) -> None:
@@ -217,7 +218,11 @@ class Backlog:
         self.held_bytes += raw.held_bytes
 
     def _move(self) -> Offset | None:
-        """Return where the span last changed, or the store had removed what the scan asks for, if later."""
+        """Return the offset of the last place that makes the scan useless; ``None`` if there is none.
+
+        That is the place where the span last changed, or the one where the store had removed versions that
+        the scan asks for: the later of the two.
+        """
         removed = self._kept_at if self.scan is not None and self._kept > self.scan.after else None
         return max((offset for offset in (self.moved_at, removed) if offset is not None), default=None)
 

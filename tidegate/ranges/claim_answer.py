@@ -1,7 +1,7 @@
 """The answers of a range to claims on it (docs/protocols/hand-off.md, Y4).
 
-If it has applied the claim's index it answers from its promises. If the index is in a hole it answers from
-that hole.
+If the range has applied the claim's index, it answers from its promises. If the index is in a hole, it
+answers from that hole.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tidegate.ranges.resolver import Resolver
 from tidegate.spans import Span
 
 _NO_PROMISE: Final = Promise(RaftIndex(0), ZERO_RESOLVED, None)
-#: The most claims that are remembered: those at the highest indexes. At one index there are two at most: of
-#: the right side of a split, and of the range that merges the left side away with no command between.
+#: The most claims that are remembered: those at the highest indexes. At one index there are at most two: one
+#: of the right side of a split, and one of a range that merges the left side away before its next command.
 HEIRS_MAX: Final = 4
 
 
@@ -30,7 +30,7 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
     if index <= state.unseen:
         return HandOff(claim, ZERO_RESOLVED, complete=False)
     if state.awaits_snapshot and index == state.applied:
-        # The trigger may be that of a merge, whose other side has not handed off yet.
+        # The command may be a merge, and its other side may not have handed off yet.
         return None if state.quarantine is None else _hand_off_of(state.hole_at(index), claim)
     if index <= state.applied:
         promised = _promised(state, claim)
@@ -45,7 +45,7 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
 
 
 def grounds(state: RangeState) -> tuple[object, ...]:
-    """Return all that decides whether `answer_claim` has an answer; while it is the same, claims wait."""
+    """Return all that decides whether `answer_claim` has an answer. While it stays equal, claims wait."""
     scanned = None if state.scan is None else state.scan.span
     at = state.applied, state.unseen, state.awaits_snapshot, tuple(state.holes)
     return (*at, state.quarantine is None, state.status, state.span, scanned)
@@ -60,9 +60,10 @@ def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
 
 
 def _hand_off_of(hole: Hole, claim: Claim) -> HandOff:
-    """Return the hand-off out of a hole: the keys that the range had before it are complete up to there.
+    """Return the hand-off out of a hole.
 
-    Of keys that came to the range in the hole nothing is known.
+    The keys that the range had before the hole are complete up to the hole's ``resolved``. Nothing is known
+    about keys that came to the range in the hole.
     """
     has_keys = hole.span is not None and hole.span.overlaps(claim.span)
     complete = hole.resolved if has_keys else ZERO_RESOLVED
@@ -72,18 +73,18 @@ def _hand_off_of(hole: Hole, claim: Claim) -> HandOff:
 def _promised(state: RangeState, claim: Claim) -> Promise:
     """Return the range's promise for a claim at an index that it has applied.
 
-    There may be several promises at one index: for example, of a range that merges and is merged away at
-    once. Then the last one with keys of the claim counts: all keys of a promise without any went elsewhere
-    before.
+    There may be several promises at one index, for example if a range merges and is merged away before its
+    next command. Then the last promise that has keys of the claim counts. A promise that has none of them is
+    about keys that are not claimed here.
 
-    At the last index that was applied the range's present state counts if it has keys of the claim that no
-    promise is about. A range that merges has noted its keys from before the merge, and if its own end is lost
-    it notes no more.
+    At the last index that was applied, the present state of the range counts if it has keys of the claim that
+    no promise is about. A range that merges has noted the keys that it had before the merge. If its own end
+    is lost, it notes no promise with the keys that it has afterwards.
     """
     promises = (promise for promise in reversed(state.promises) if promise.at == claim.last_index)
     with_keys = (each for each in promises if each.span is None or each.span.overlaps(claim.span))
     noted = next(with_keys, None)
-    # A hole behind the index changes nothing of what the range took over at the index.
+    # A hole that begins after the index does not change what the range took over at the index.
     follows = state.status is RangeStatus.LIVE or (noted is not None and state.quarantine is not None)
     if claim.last_index == state.applied and follows and state.span is not None:
         shared = state.span.intersect(claim.span)
@@ -93,12 +94,12 @@ def _promised(state: RangeState, claim: Claim) -> Promise:
 
 
 def _is_about(promise: Promise, span: Span) -> bool:
-    """Whether a promise is about all keys of ``span``. One that does not tell its span may be."""
+    """Whether a promise is about all keys of ``span``, or may be, since its own span is not known."""
     return promise.span is None or promise.span.intersect(span) == span
 
 
 def give_up(state: RangeState, claim: Claim) -> None:
-    """End the range if all of its keys are the claiming child's.
+    """End the range if all of its keys belong to the child that claims.
 
     The log may not tell that: the range may be in a hole, or its RangeEnd may be lost.
     """
@@ -113,8 +114,8 @@ def remember(state: RangeState, claim: Claim) -> None:
     """Keep a claim that the range has answered before its log came to the claim's index.
 
     In a hole the range cannot tell whether the claim is for all of its keys, since it may have split there.
-    Only the claims with the highest indexes are kept. The claim for all keys is among them, since the log of
-    a range that is merged away ends at the index of that claim.
+    Only the claims with the highest indexes are kept. A claim for all keys is among them: it comes when the
+    range is merged away, and the log of the range ends at the index of that claim.
     """
     if state.status is RangeStatus.ENDED or claim.last_index < state.applied:
         return

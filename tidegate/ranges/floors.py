@@ -1,8 +1,8 @@
 """Floors: timestamps that earlier generations of a range, or its parents, had resolved for its keys.
 
 No new row of a key may come at or below its floor. A range keeps its floors by keys, since a merge may bring
-keys that were resolved less far. They are disjoint and in the order of their keys, each with the highest
-timestamp that any floor of these keys had. So a write is compared with one floor.
+keys with a lower resolved timestamp. The floors are disjoint and in the order of their keys. Each has the
+highest timestamp that any floor of these keys had. So a write is compared with one floor.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.spans import Span
 
-#: The most floors that a range keeps. Beyond that two neighbours become one, which says more than both: a row
-#: that it forbids wrongly quarantines the range, and comes by a scan. A floor that said less would let a row
-#: through that a marker had passed.
+#: The most floors that a range keeps. If there are more, two neighbours become one floor, which forbids more
+#: than both did. If it forbids a row wrongly, the range is quarantined, and a scan brings the row. A floor
+#: that forbade less could let a row pass at or below a marker.
 FLOORS_MAX: Final = 64
 
 
@@ -29,7 +29,7 @@ class Floor(NamedTuple):
 
 
 def with_floor(floors: Sequence[Floor], new: Floor) -> list[Floor]:
-    """Add ``new`` to the floors of a range. Return those to keep: for no key do they say less than before."""
+    """Add ``new`` to the floors of a range. Return the floors to keep: the floor of no key falls."""
     if new.span.start >= new.span.end:
         return [*floors]
     kept = _joined(_raised(floors, new))
@@ -50,7 +50,7 @@ def _start(floor: Floor) -> bytes:
 
 
 def _raised(floors: Iterable[Floor], new: Floor) -> Iterator[Floor]:
-    """Yield the floors with those parts of them raised that ``new`` has, and ``new`` where there was none."""
+    """Yield the floors, raised to ``new`` on the keys of ``new``. Keys of ``new`` without a floor get one."""
     position, end = new.span
     for floor in floors:
         common = floor.span.intersect(new.span)
@@ -73,7 +73,7 @@ def _raised(floors: Iterable[Floor], new: Floor) -> Iterator[Floor]:
 
 
 def _joined(floors: Iterable[Floor]) -> list[Floor]:
-    """Return the floors. Neighbours that touch and say the same become one."""
+    """Return the floors. Neighbours that touch and have the same timestamp become one."""
     kept: list[Floor] = []
     for floor in floors:
         if kept and kept[-1].span.end == floor.span.start and kept[-1].resolved == floor.resolved:
@@ -84,7 +84,7 @@ def _joined(floors: Iterable[Floor]) -> list[Floor]:
 
 
 def _with_one_less(floors: Sequence[Floor]) -> list[Floor]:
-    """Return the floors with the two neighbours joined that change least by it."""
+    """Return the floors with two neighbours joined: the two whose floors rise least by that."""
     rises = [_rise(left, right) for left, right in pairwise(floors)]
     at = rises.index(min(rises))
     left, right = floors[at : at + 2]
@@ -93,7 +93,7 @@ def _with_one_less(floors: Sequence[Floor]) -> list[Floor]:
 
 
 def _rise(left: Floor, right: Floor) -> int:
-    """Return by how much, in nanoseconds, some key's floor rises if two neighbours become one."""
+    """Return the most nanoseconds by which the floor of a key rises if two neighbours become one."""
     if left.span.end < right.span.start:
-        return max(left.resolved, right.resolved).wall  # the keys between them had none
+        return max(left.resolved, right.resolved).wall  # the keys between them had no floor
     return abs(left.resolved.wall - right.resolved.wall)

@@ -17,8 +17,8 @@ from tidegate.spans import Span
 class Gap(NamedTuple):
     """A span of missing versions, and the timestamp up to which none is missing.
 
-    The feed was given every version of these keys at or below ``complete_to`` that it wants, and misses those
-    above it. ``None`` means that it was given nothing of them.
+    The feed was given every version of these keys at or below ``complete_to`` that it wants, and misses the
+    versions above ``complete_to``. ``None`` means that the feed was given no version of these keys.
     """
 
     span: Span
@@ -29,9 +29,9 @@ Gaps: TypeAlias = tuple[Gap, ...]
 
 
 class ToldGaps(NamedTuple):
-    """What a range tells others of a feed: its gaps in the range. Without any the feed misses nothing.
+    """The gaps that a feed has in a range, as the range tells them to others.
 
-    ``feed`` is its ``told_name``.
+    If there are no gaps, the feed misses nothing there. ``feed`` is the feed's ``told_name``.
     """
 
     feed: str
@@ -41,9 +41,9 @@ class ToldGaps(NamedTuple):
 def told_name(feed_id: str, epoch: int) -> str:
     """Return the name of a feed in promises and hand-offs: its id in its first epoch, later ``<id>/<epoch>``.
 
-    What was told of a feed in an earlier epoch may still be on its way, or be kept for whoever asks. It must
-    not count: the rows that it speaks of may stand on another cluster, or may have been left out when their
-    partition forgot that epoch.
+    Promises and hand-offs about an earlier epoch may come late, or may be kept. They must not count for a
+    later epoch: the rows that they say were given may stand on another cluster, or may have been left out
+    when their partition forgot the earlier epoch.
     """
     return feed_id if epoch == 1 else f"{feed_id}/{epoch}"
 
@@ -54,19 +54,19 @@ def feed_of(name: str) -> str:
 
 
 def told_of(feed: str, told: Iterable[ToldGaps] | None) -> Gaps | None:
-    """Return the gaps that are ``told`` of a feed; ``None`` if it is not named."""
+    """Return the gaps that ``told`` has for a feed; ``None`` if it does not name the feed."""
     return next((each.gaps for each in told or () if each.feed == feed), None)
 
 
 def amended(told: Iterable[ToldGaps] | None, feed: str, gaps: Gaps) -> tuple[ToldGaps, ...]:
-    """Return what is ``told`` with the gaps of one feed replaced."""
+    """Return the entries of ``told``, with the gaps of one feed replaced."""
     return (*(each for each in told or () if each.feed != feed), ToldGaps(feed, gaps))
 
 
 def joined(gaps: Iterable[Gap]) -> Gaps:
     """Return the gaps without overlaps, in key order, with equal neighbours joined.
 
-    Where gaps overlap the one that is complete to the lowest timestamp counts.
+    Where gaps overlap, the gap that is complete to the lowest timestamp counts.
     """
     found: list[Gap] = []
     for gap in _disjoint(sorted(gaps, key=lambda gap: gap.span)):
@@ -79,7 +79,10 @@ def joined(gaps: Iterable[Gap]) -> Gaps:
 
 
 def _disjoint(gaps: list[Gap]) -> list[Gap]:
-    """Return gaps of the same keys, in key order, with each key in one gap: the least complete one."""
+    """Return gaps of the same keys, in key order, with each key in one gap only.
+
+    A key that was in several gaps is in the one that is complete to the lowest timestamp.
+    """
     if all(left.span.end <= right.span.start for left, right in pairwise(gaps)):
         return gaps
     lowest: list[Gap] = []

@@ -1,8 +1,8 @@
 """The messages between ranges when keys move from one to another (docs/protocols/hand-off.md).
 
-A child *claims* from each parent, up to the parent's last index that counts for it. The parent *hands off*
-when every row up to that index is acknowledged. If the index is in a hole the parent says how far it is
-complete.
+A child *claims* from each parent, up to the last index of the parent that counts for the child. The parent
+*hands off* when every row up to that index is acknowledged. If the index is in a hole, the parent says up to
+which timestamp it is complete.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _HOLES_MAX: Final = 64
 class Claim:
     """A child's request for a hand-off.
 
-    ``child``, which has ``span``, goes on where the rows of ``parent`` up to ``last_index`` end. ``told_ms``
-    is the log time at which the child claimed, 0 where it is not known: the parent's entries up to
-    ``last_index`` were written before it. Claims that differ only in ``told_ms`` are equal.
+    ``child``, which has ``span``, goes on after the rows of ``parent`` up to ``last_index``. ``told_ms`` is
+    the log time at which the child claimed; it is 0 if that time is not known. The parent's entries up to
+    ``last_index`` were written before that time. Claims that differ only in ``told_ms`` are equal.
     """
 
     child: RangeId
@@ -35,7 +35,7 @@ class Claim:
     told_ms: int = field(default=0, compare=False)
 
     def told_first(self, before: Iterable[Claim]) -> Claim:
-        """Return this claim, with the earliest time that it, or an equal claim of ``before``, has told."""
+        """Return this claim with the earliest ``told_ms`` of itself and of the equal claims in ``before``."""
         times = [each.told_ms for each in (self, *before) if each == self and each.told_ms]
         return replace(self, told_ms=min(times, default=0))
 
@@ -43,12 +43,13 @@ class Claim:
 class HandOff(NamedTuple):
     """The answer of a parent to a claim.
 
-    ``span`` is the parent's span at the claim's index, ``None`` if it is not known, and ``resolved`` is what
-    it had resolved. A hand-off that is not ``complete`` comes out of a hole: rows of ``span`` above
-    ``resolved`` may be missing, and all rows of other keys. The child has to scan for them.
+    ``span`` is the parent's span at the claim's index; it is ``None`` if it is not known. ``resolved`` is the
+    timestamp that the parent had resolved. A hand-off that is not ``complete`` comes out of a hole: rows of
+    ``span`` above ``resolved`` may be missing, and so may all rows of other keys. The child has to scan for
+    them.
 
-    ``told_gaps`` has the gaps of feeds there, also of feeds that have failed there. A feed that can miss
-    versions and is not named was not active there. ``None`` means that nobody knows the gaps.
+    ``told_gaps`` has the gaps that feeds have in the parent, even feeds that have failed there. A feed that
+    can miss versions and is not named was not active there. ``None`` means that the gaps are not known.
     """
 
     claim: Claim
@@ -67,7 +68,7 @@ def receiver_of(message: Exchange) -> RangeId:
 
 
 class Hole(NamedTuple):
-    """Entries of a range that were not applied: those at indexes above ``before`` up to ``last_index``.
+    """Entries that a range has not applied: those at indexes above ``before``, up to ``last_index``.
 
     The keys of ``span``, which the range had before, are complete up to ``resolved``, except for the gaps of
     feeds in ``told_gaps``. ``None`` means that the span, or the gaps, are not known.
@@ -81,7 +82,9 @@ class Hole(NamedTuple):
 
 
 def bounded(holes: list[Hole]) -> list[Hole]:
-    """Return the holes. If there are more than ``_HOLES_MAX`` the first two become one unknown hole."""
+    """Return the holes. If there are more than ``_HOLES_MAX``, the first two become one hole whose span and
+    gaps are not known.
+    """
     if len(holes) <= _HOLES_MAX:
         return holes
     first, second, *rest = holes
@@ -91,9 +94,9 @@ def bounded(holes: list[Hole]) -> list[Hole]:
 class Promise(NamedTuple):
     """A note of a range, at index ``at``, where its span was about to change.
 
-    It has the span, what the range had resolved, and the gaps of feeds there (``told_gaps``). ``None`` means
-    that the span, or the gaps, are not known. ``closed_wall`` is the wall part, in nanoseconds, of the
-    range's closed timestamp then.
+    It has the span, the timestamp that the range had resolved, and the gaps of feeds in the range
+    (``told_gaps``). ``None`` means that the span, or the gaps, are not known. ``closed_wall`` is the wall
+    part, in nanoseconds, of the closed timestamp that the range had at that index.
     """
 
     at: RaftIndex

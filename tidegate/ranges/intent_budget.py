@@ -1,4 +1,4 @@
-"""Bounds the open transactions that a worker has in memory, and moves the others out.
+"""Bounds the open transactions that a worker has in memory, and moves the others out of memory.
 
 The worker has one budget, and each log partition that it holds has a share of it. One thread at a time uses
 the queues of a partition; several threads may use those of different partitions.
@@ -14,14 +14,14 @@ from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.intent_queue import IntentQueue
 from tidegate.ranges.spilled_txns import SpilledTxns, SpillStore, forget_prefix
 
-#: The bytes that an open transaction takes in memory with an anchor key of 30 bytes: the object, its item in
+#: The bytes that an open transaction with an anchor key of 30 bytes takes in memory: the object, its item in
 #: the heap, and its places in dictionaries and sets.
 TXN_BYTES: Final = 700
 _NUMBER_BYTES: Final = 8
 
 
 class SpillCounts(NamedTuple):
-    """The number of a partition's transactions outside memory, and of the bytes that they take there."""
+    """The number of a partition's transactions outside memory, and the bytes that they take there."""
 
     transactions: int = 0
     bytes: int = 0
@@ -43,7 +43,7 @@ class IntentBudget:
         return spill
 
     def left(self, number: int) -> None:
-        """Take in that a partition has closed its part."""
+        """Note that a partition has closed its part."""
         self._partitions.pop(number, None)
 
     @property
@@ -75,7 +75,7 @@ class PartitionSpill:
 
     @property
     def counts(self) -> SpillCounts:
-        """The transactions that are outside memory, counted."""
+        """The counts of the transactions that are outside memory."""
         queues = list(self._queues.values())
         return SpillCounts(sum(q.spilled for q in queues), sum(q.spill_bytes for q in queues))
 
@@ -98,7 +98,10 @@ class PartitionSpill:
         self._queues = {}
 
     def _spill(self, target: int) -> None:
-        """Move out half of the largest queue, then of the next, until ``target`` are left or none can go."""
+        """Move transactions out until ``target`` are in memory, or no more can go.
+
+        Half of the largest queue goes first, then half of the next one.
+        """
         moved = 1
         while self.in_memory > target and moved:
             moved = 0

@@ -19,7 +19,7 @@ from tidegate.ranges.tracked_txn import TrackedTxn
 
 __all__ = ["IntentQueue", "TrackedTxn"]
 
-#: The number of the oldest transactions that come back to memory at a time.
+#: The number of transactions, the oldest ones, that come back to memory at a time.
 _OLDEST_COUNT: Final = 64
 _NOWHERE: Final = (MAX, TxnId(b""))
 
@@ -30,17 +30,17 @@ class IntentQueue:
     Each method that changes a transaction returns whether the oldest timestamp may have risen: the oldest
     transaction rose or left.
 
-    While ``allow_negative`` is set, intents may be resolved before they are known to exist, so counts may be
+    While ``allow_negative`` is set, an intent may be resolved before the queue knows of it, so counts may be
     negative. Afterwards a decrement of an unknown transaction is ignored.
 
     The heap has an item for each timestamp that a transaction in memory ever had. A stale item is dropped
-    when it comes to the top, and all of them when they are far more than the live ones.
+    when it comes to the top. All stale items are dropped when they are far more than the live ones.
 
     ``changed`` and ``gone`` name the transactions whose stored rows are out of date. A transaction that came
     and went between two freezes is in neither.
 
-    ``spill`` moves transactions out of memory; the queue answers as before. In memory are always the oldest
-    transaction, all that are in ``changed``, and those that were used since.
+    ``spill`` moves transactions out of memory; the queue answers as before. The oldest transaction and all
+    transactions in ``changed`` always stay in memory. Transactions that change come back to memory.
     """
 
     __slots__ = (
@@ -59,8 +59,8 @@ class IntentQueue:
         self.allow_negative = allow_negative
         self._txns: dict[TxnId, TrackedTxn] = {}
         self._heap: list[tuple[Timestamp, TxnId]] = []
-        #: The transactions outside memory, none of them below ``_spilled_from``; ``None`` until any was
-        #: moved.
+        #: The transactions outside memory; ``None`` until the first one was moved. All of them are at or
+        #: above ``_spilled_from``.
         self._spilled: SpilledTxns | None = None
         self._spilled_from: tuple[Timestamp, TxnId] = _NOWHERE
         self.changed: set[TxnId] = set()
@@ -95,7 +95,7 @@ class IntentQueue:
     def get(self, txn_id: TxnId) -> TrackedTxn | None:
         """Return the transaction, ``None`` if it is not tracked.
 
-        If it is on disk, a copy is returned: changes of that have no effect.
+        If the transaction is outside memory, a copy is returned. Changes of the copy have no effect.
         """
         txn = self._txns.get(txn_id)
         return self._spilled.get(txn_id) if txn is None and self._spilled else txn
@@ -119,7 +119,7 @@ class IntentQueue:
         return sorted(found, key=_age) if limit is None else nsmallest(limit, found, key=_age)
 
     def lacking_intents(self) -> list[TrackedTxn]:
-        """Return the transactions whose count is not positive. None may be left when negative counts end."""
+        """Return the transactions whose count is not positive. There may be none when negative counts end."""
         return [txn for txn in self if txn.refs <= 0]
 
     def increment(
@@ -153,7 +153,7 @@ class IntentQueue:
         txn = self._find(txn_id)
         return txn is not None and self._drop(txn)
 
-    # ---- followed elsewhere ----
+    # ---- for transactions that are followed outside this queue ----
 
     def oldest_beside(self, named: Container[TxnId]) -> TrackedTxn | None:
         """Return the oldest transaction in memory whose id is not in ``named``."""
@@ -172,10 +172,10 @@ class IntentQueue:
     def replace(
         self, txn_id: TxnId, refs: int, timestamp: Timestamp, anchor: tuple[bytes, Timestamp] | None
     ) -> None:
-        """Take in that a transaction has changed to ``refs`` intents and ``timestamp``.
+        """Note that a transaction now has ``refs`` intents and ``timestamp``.
 
-        ``anchor`` is its anchor key and least timestamp, or ``None`` if these are as before. One that is not
-        tracked begins.
+        ``anchor`` is its anchor key and least timestamp, or ``None`` if these are as before. If the
+        transaction is not tracked yet, it is added.
         """
         txn = self._txns.get(txn_id)
         if txn is None:
@@ -213,10 +213,10 @@ class IntentQueue:
     # ---- outside memory ----
 
     def spill(self, count: int, place: Callable[[], SpilledTxns]) -> int:
-        """Move up to ``count`` transactions out of memory, the first that came. Returns how many went.
+        """Move up to ``count`` transactions out of memory: those that came first. Returns how many went.
 
-        The oldest one stays, and so does each whose row is out of date. All stay while counts may be
-        negative. ``place`` is called once, for the first transaction that goes.
+        The oldest transaction stays, and so do all whose stored row is out of date. While counts may be
+        negative, all transactions stay. ``place`` is called once, when the first transaction goes.
         """
         if self.allow_negative:
             return 0
@@ -235,7 +235,10 @@ class IntentQueue:
         return len(leaving)
 
     def _find(self, txn_id: TxnId) -> TrackedTxn | None:
-        """Return a transaction that is about to change, in memory; ``None`` if it is not tracked."""
+        """Return a transaction that is about to change; ``None`` if it is not tracked.
+
+        If it is outside memory, it comes back first.
+        """
         txn = self._txns.get(txn_id)
         if txn is None and self._spilled:
             txn = self._spilled.get(txn_id)

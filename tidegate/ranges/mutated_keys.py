@@ -1,7 +1,7 @@
-"""The keys of a range that were changed outside its op log, with times: kept for feeds that go on here later.
+"""The keys of a range that were changed outside its op log, with times. Feeds that come here later need them.
 
-The range whose log told a change keeps it, with the keys of that time. A split or merge changes nothing of
-that, and nothing is handed off: a range that was merged away still has it
+The range whose log told of a change keeps a note of it, with the keys that the range had then. A split or
+merge does not change the note, and it is not handed off. A range that was merged away still has the note
 (docs/protocols/history-mutations.md).
 """
 
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.spans import Span
 
-#: The most changes that a range keeps. Beyond that two neighbours become one, which says more than both.
+#: The most changes that a range keeps. If there are more, two neighbours become one that covers both.
 KEPT_MAX: Final = 16
 
 
@@ -22,8 +22,8 @@ class MutatedKeys(NamedTuple):
     """A change of data in ``span``, which has no tenant prefix, outside the op log.
 
     ``time`` is above everything that was closed for these keys before the change. It may be later than the
-    change, and is `MAX` where nobody knows it. The versions that were changed have timestamps from ``first``
-    to ``last``, both included.
+    change. It is `MAX` if it is not known. The versions that were changed have timestamps from ``first`` to
+    ``last``, both included.
     """
 
     span: Span
@@ -38,7 +38,7 @@ class MutatedKeys(NamedTuple):
 
 
 def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKeys, ...]:
-    """Add ``new`` to a range's changes. Return those to keep: they cover ``new`` and all of ``known``."""
+    """Add ``new`` to a range's changes. Return the changes to keep, which cover ``new`` and ``known``."""
     if any(each.covers(new) for each in known):
         return tuple(known)
     kept = sorted([*(each for each in known if not new.covers(each)), new])
@@ -48,9 +48,9 @@ def remember(known: Sequence[MutatedKeys], new: MutatedKeys) -> tuple[MutatedKey
 
 
 def dated(known: Sequence[MutatedKeys], time_of: Callable[[Span], Timestamp]) -> tuple[MutatedKeys, ...]:
-    """Return the changes. Those that had no time get the one that ``time_of`` returns for their keys.
+    """Return the changes. A change without a time gets the one that ``time_of`` returns for its keys.
 
-    It must be above everything that was closed before the change.
+    That time must be above everything that was closed before the change.
     """
     return tuple(each._replace(time=time_of(each.span)) if each.time == MAX else each for each in known)
 
@@ -61,9 +61,9 @@ def just_above(timestamp: Timestamp) -> Timestamp:
 
 
 def _with_one_less(kept: list[MutatedKeys]) -> list[MutatedKeys]:
-    """Return the changes with the two neighbours joined that changed longest ago.
+    """Return the changes with two neighbours joined: the two whose times are the lowest.
 
-    Feeds have most likely passed them by far.
+    Feeds have most likely passed these times long ago.
     """
     times = [max(left.time, right.time) for left, right in pairwise(kept)]
     at = times.index(min(times))

@@ -13,8 +13,8 @@ from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import AbortTxn, Op, TxnId, UpdateIntent
 from tidegate.spans import Span
 
-#: The most transactions that one push names: the oldest ones. Neither a request nor the work of its answer
-#: may grow with the number of open transactions. The others are pushed when these are answered.
+#: The most transactions that one push names: the oldest ones. So a request, and the work for its answer, do
+#: not grow with the number of open transactions. The others are pushed when these are answered.
 TXNS_PER_PUSH_MAX: Final = 1_000
 
 
@@ -28,7 +28,7 @@ class TxnStatus(enum.Enum):
 
 
 class PushTarget(NamedTuple):
-    """The answer of a push about one transaction: its status and timestamp now, and the spans of its locks.
+    """The answer of a push for one transaction: its present status and timestamp, and the spans of its locks.
 
     The lock spans are empty if the transaction's record does not tell them.
     """
@@ -42,8 +42,8 @@ class PushTarget(NamedTuple):
 class PushAnswer(NamedTuple):
     """The answer to a push, with one entry for each transaction that it named.
 
-    ``ambiguous_abort``: an ``ABORTED`` was concluded only from a missing transaction record. The transaction
-    may have committed, and its record may have been removed since.
+    ``ambiguous_abort`` means that an ``ABORTED`` was concluded only from a missing transaction record. The
+    transaction may have committed, and its record may have been removed after that.
     """
 
     txns: tuple[PushTarget, ...]

@@ -1,8 +1,8 @@
-"""Applies the entries of a range's log to its state: here a Raft op becomes a committed version.
+"""Applies the entries of a range's log to its state. Here a Raft op becomes a committed version.
 
-An entry that is not the next one, or cannot be applied, raises ``RangeError``. The caller then quarantines
+If an entry is not the next one, or cannot be applied, ``RangeError`` is raised. The caller then quarantines
 the range (docs/log-contract.md#quarantine): its resolved timestamp stays where it was before that entry, and
-it gives no more rows. ``range_snapshot.py`` takes snapshots.
+the range gives no more rows. ``range_snapshot.py`` takes snapshots.
 """
 
 from __future__ import annotations
@@ -89,11 +89,13 @@ def apply_entry(
 def _require_copy(state: RangeState, command: Command) -> None:
     """Raise ``ForbiddenOp`` for a command at an applied index that cannot be a copy of an applied one.
 
-    A copy closes nothing above what the range has closed, and has no version above its newest one. An intent
-    of a copy that is above both is open still, or was aborted. Where a store that began anew, or was
-    restored, goes on in the log of its former self, what closes next would cover the versions of such
-    commands, and nobody has taken them. A copy of an intent that was aborted only just now looks like one of
-    such a store: then the range is scanned for nothing.
+    A copy closes nothing above the range's closed timestamp, and has no version above the newest version of
+    the range. If an intent of a copy is above both, it is still open, or it was aborted.
+
+    A command that is no copy may come from a store that began anew, or was restored, and that goes on in the
+    same log. If such a command were passed over, the next closed timestamp would cover its versions, though
+    nobody has taken them. A copy of an intent that was aborted a moment ago looks like such a command. Then
+    the range is scanned though nothing is missing.
     """
     if command.generation != state.generation:
         return
@@ -115,7 +117,7 @@ def _require_copy(state: RangeState, command: Command) -> None:
 
 
 def _is_unknown(state: RangeState, intent: WriteIntent) -> bool:
-    """Whether an intent above all that is closed and committed is not open."""
+    """Whether an intent is above all that is closed or committed, and its transaction is not open."""
     above = max(state.high, state.resolver.closed)
     return intent.timestamp > above and state.resolver.queue.get(intent.txn_id) is None
 
@@ -174,7 +176,7 @@ def _take_ops(state: RangeState, command: Command) -> list[Version]:
         if isinstance(op, _COMMITTING):
             versions.append(_version(state, op, command.raft_index, ordinal))
             if isinstance(op, WriteValue):
-                continue  # the resolver has nothing to do: no intent changes, and its rule is checked already
+                continue  # nothing to do for the resolver: no intent changes, and its rule was checked above
         apply_op(op)
     return versions
 
@@ -212,7 +214,8 @@ def _version(state: RangeState, op: WriteValue | CommitIntent, index: RaftIndex,
 def _take_heartbeat(state: RangeState, heartbeat: Heartbeat) -> None:
     """Close what a heartbeat closes, once its index is applied.
 
-    Raises ``ForbiddenOp`` for one of a lower index that closes more than the range has: a copy does not.
+    Raises ``ForbiddenOp`` for a heartbeat of a lower index that closes more than the range has closed: it
+    cannot be a copy.
     """
     if heartbeat.covers < state.applied and heartbeat.closed > state.resolver.closed:
         raise ForbiddenOp(

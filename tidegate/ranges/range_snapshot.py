@@ -1,7 +1,7 @@
 """Takes snapshots of a range, chunk by chunk. With the last chunk the range's state begins anew.
 
-What the range and its parents had resolved stays true: it is kept as floors, and later versions must be above
-them.
+The timestamps that the range and its parents had resolved still hold. They are kept as floors, and later
+versions must be above them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _has_new_keys(state: RangeState, head: Snapshot) -> bool:
 
 
 def begins_again(state: RangeState, head: Snapshot) -> bool:
-    """Whether ``head`` is the first chunk of the same snapshot that the range has some chunks of already.
+    """Whether ``head`` is the first chunk of a snapshot of which the range has some chunks already.
 
     A source writes all chunks again after a crash.
     """
@@ -61,7 +61,7 @@ def begins_again(state: RangeState, head: Snapshot) -> bool:
 
 
 def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
-    """Take the next chunk of a snapshot. Raises ``RangeError`` for one that cannot be followed."""
+    """Take the next chunk of a snapshot. Raises ``RangeError`` for a chunk that cannot be followed."""
     if passes_over(state, chunk):
         _require_old(state, chunk)
         state.gc_threshold = max(state.gc_threshold, chunk.gc_threshold)
@@ -80,9 +80,10 @@ def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
 
 
 def _require_old(state: RangeState, chunk: Snapshot) -> None:
-    """Raise ``GenerationError`` for a snapshot below the applied index that closes above the range.
+    """Raise ``GenerationError`` for a snapshot below the applied index that closes more than the range has.
 
-    The live range had closed all that stands in such a snapshot, unless the store began anew.
+    An old snapshot of the same store closes nothing above the live range. One that does comes from a store
+    that began anew.
     """
     of_now = state.status is RangeStatus.LIVE and chunk.generation == state.generation
     if of_now and chunk.raft_index < state.applied and chunk.closed > state.resolver.closed:
@@ -96,7 +97,7 @@ def _require_old(state: RangeState, chunk: Snapshot) -> None:
 def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
     """Begin the range's state anew.
 
-    All that can fail comes first, so a snapshot that breaks changes nothing.
+    Everything that can fail comes first, so a snapshot that fails changes nothing.
     """
     head = chunks[0]
     require_replaceable(state, head)
@@ -116,7 +117,7 @@ def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
 
 
 def _close_hole(state: RangeState, head: Snapshot) -> None:
-    """End the quarantine, and note its hole, so that claims at an index in it are answered rightly."""
+    """End the quarantine, and note its hole, so that claims at an index in the hole are answered rightly."""
     if state.quarantine is not None:
         state.holes = bounded([*state.holes, state.hole_at(head.raft_index)])
         state.quarantine = None
@@ -133,9 +134,10 @@ def _take_over(state: RangeState, head: Snapshot) -> None:
 
 
 def _unseen_at(head: Snapshot) -> RaftIndex:
-    """Return the index up to which a range that is first seen by ``head`` may have split, without our notice.
+    """Return the index up to which a range may have split before tidegate saw it. ``head`` is the first that
+    was seen of it.
 
-    A range that is born at the index of ``head`` has not split there. Any other may have.
+    A range that began with ``head`` has not split at the index of ``head``. Any other range may have.
     """
     parents = {parent.range_id for parent in head.parents}
     born = bool(parents) and head.range_id not in parents

@@ -1,8 +1,8 @@
-"""One range as its log describes it: position, span, resolver, and whether it can be trusted.
+"""One range as its log describes it: its position, its span, its resolver, and whether it is quarantined.
 
-This module has the state of a range, and what may be done to it at any moment: quarantine it, end it, note or
-keep its promises. ``range_log.py`` applies its log, and ``range_snapshot.py`` the snapshots in the log.
-``claim_answer.py`` has its answers to claims.
+This module has the state of a range, and the changes of it that may come at any moment: a quarantine, the end
+of the range, a promise or a floor. ``range_log.py`` applies the range's log, and ``range_snapshot.py`` the
+snapshots in the log. ``claim_answer.py`` makes the range's answers to claims.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tidegate.ranges.resolver import Resolver
 from tidegate.ranges.scan import RangeScan
 from tidegate.spans import Span
 
-_PROMISES_MAX: Final = 64  # claims come soon after a split; without its promise a late child has to scan
-#: A promise is forgotten when the range has closed so much more time, a day. A child claims when its
-#: partition comes to its first Snapshot, which has about the same log time. A child scans if nobody has read
-#: its partition for a day.
+_PROMISES_MAX: Final = 64  # claims come soon after a split; without the promise a late child has to scan
+#: A promise is forgotten when the range has closed a day more than it had closed at the promise. A child
+#: claims when its partition comes to the child's first Snapshot, which has about the same log time as the
+#: promise. If nobody has read that partition for a day, the child has to scan.
 PROMISE_KEPT_NS: Final = 24 * 3_600 * NANOS_PER_SECOND
 
 #: Returns the told names of the feeds that can miss versions and watch keys of a span.
@@ -40,14 +40,16 @@ def _nobody(_: Span | None) -> Sequence[str]:
 class RangeStatus(enum.Enum):
     """The status of a range."""
 
-    UNINITIALISED = 0  # its first snapshot has not come, or not all of it
+    UNINITIALISED = 0  # its first snapshot has not come yet, or not all chunks of it
     LIVE = 1
     QUARANTINED = 2
-    ENDED = 3  # a tombstone, so that a replay does not revive it
+    ENDED = 3  # it is kept, so that a replay does not revive the range
 
 
 class Quarantine(NamedTuple):
-    """The cause of a quarantine, the offset at which it was found, and how far the range is complete."""
+    """The cause of a quarantine, the offset at which it was found, and the timestamp up to which the range is
+    complete.
+    """
 
     cause: str
     offset: Offset
@@ -55,10 +57,10 @@ class Quarantine(NamedTuple):
 
 
 class BytesAtRest(NamedTuple):
-    """The bytes of a stored row, of a range at rest, before and after the part that heartbeats change.
+    """The bytes of the stored row of a range at rest, before and after the part that heartbeats change.
 
-    It holds while ``marks``, the rest of what stands in the row, are the same. ``key`` is the row's, and
-    ``keys`` are the bytes of ``span``.
+    They can be used as long as ``marks``, all other content of the row, stay the same. ``key`` is the key of
+    the row, and ``keys`` are the bytes of ``span``.
     """
 
     marks: tuple[object, ...]
@@ -119,9 +121,9 @@ class RangeState:
         self.resolver = Resolver()
         self.quarantine: Quarantine | None = None
         self.gc_threshold: Timestamp = ZERO
-        #: The highest MVCC timestamp of any version of the range, those from before its snapshot included.
+        #: The highest MVCC timestamp of any version of the range, including those from before its snapshot.
         self.high: Timestamp = ZERO
-        #: Set between a split or merge trigger and the snapshot that must follow it.
+        #: Whether a split or merge was applied, and the snapshot that must follow it has not come.
         self.awaits_snapshot = False
         self.pending_heartbeat: Heartbeat | None = None
         #: The leading chunks of a snapshot that is not complete yet.
@@ -131,8 +133,8 @@ class RangeState:
         self.closed_regressions = 0
         #: The number of ScanChunks of its scans that were refused.
         self.refused_chunks = 0
-        #: The floors: what earlier generations had resolved, and the resolver has not reached yet, by keys: a
-        #: merge may bring keys that were resolved less far.
+        #: The floors, in key order: timestamps that earlier generations had resolved, and that the resolver
+        #: has not reached yet. A merge may bring keys with a lower one.
         self.floors: list[Floor] = []
         #: The resolved timestamp of the last checkpoint. It is not stored: a repeated checkpoint does no
         #: harm.
@@ -144,18 +146,18 @@ class RangeState:
         #: read an entry of it last. The second one is kept while it has a backlog, or feeds have gaps in it.
         self.waits_since_ms: int | None = None
         self.heard_ms: int | None = None
-        #: The scan that the range waits for, or one that it has left behind and not replaced yet.
+        #: The scan that the range waits for, or one that became useless and was not replaced yet.
         self.scan: RangeScan | None = None
-        #: The answers to its own claims; kept until it has taken its snapshot.
+        #: The answers to the range's own claims. They are kept until the range has taken its snapshot.
         self.hand_offs: dict[Claim, HandOff] = {}
         #: Claims on the range that it has not answered yet.
         self.claims: set[Claim] = set()
         #: Claims that the range answered out of a hole, before its log came to their indexes. One of them may
         #: turn out to be for all of its keys.
         self.heirs: tuple[Claim, ...] = ()
-        #: The elapsed log time at which the wait of step G3 began: entries that others claim have not come.
+        #: The elapsed log time at which the wait of step G3 began. Others claim entries that have not come.
         self.claimed_since_ms: int | None = None
-        #: The index up to which the range may have split or merged unnoticed, before its first snapshot here.
+        #: The index up to which the range may have split or merged before its first snapshot was seen here.
         self.unseen = RaftIndex(0)
         #: The history mutations that are accounted for, beside those in applied entries.
         self.accounted = AS_APPLIED
@@ -163,13 +165,13 @@ class RangeState:
         self.mutated: tuple[MutatedKeys, ...] = ()
         self.holes: list[Hole] = []
         self.promises: list[Promise] = []
-        #: The gaps of feeds, by their ids. A feed without gaps is not in it.
+        #: The gaps of feeds, by the ids of the feeds. A feed without gaps is not in it.
         self.gaps: dict[str, Gaps] = {}
-        #: Tells which feeds promises name, as of the entry that is applied. It is not stored.
+        #: Returns the feeds that promises have to name, as of the entry that is applied. It is not stored.
         self.serves: FeedsServing = _nobody
         #: The promises and the holes as they were stored last; ``None`` if they never were.
         self.stored_told: tuple[list[Promise], list[Hole]] | None = None
-        #: Parts of its row of state, kept from the last one that was written at rest.
+        #: Parts of the range's row of state, from the last row that was written while the range was at rest.
         self.bytes_at_rest: BytesAtRest | None = None
         #: The number of snapshots that the range has taken in this process.
         self.snapshots_taken = 0
@@ -201,7 +203,8 @@ class RangeState:
     def quarantine_at(self, offset: Offset, cause: str, resolved: ResolvedTimestamp) -> None:
         """Quarantine the range: it is complete up to ``resolved`` and gives no more versions.
 
-        The transactions that it tracked are forgotten: the snapshot that heals it brings the open ones.
+        The transactions that the range tracked are forgotten. The snapshot that heals the range brings those
+        that are open then.
         """
         self.quarantine = Quarantine(brief(cause), offset, resolved)
         self.status = RangeStatus.QUARANTINED
@@ -224,30 +227,30 @@ class RangeState:
         self.resolver = resolver
         self.published = ZERO_RESOLVED
 
-    # ---- what children are told ----
+    # ---- for children ----
 
     def note_promise(self) -> None:
-        """Note a promise for the index that was applied last, for ranges that go on from there."""
+        """Note a promise at the index that was applied last, for ranges that go on from that index."""
         promise = self.promise_of_now()
         last = self.promises[-1] if self.promises else promise
         if last.told_gaps == promise.told_gaps:
-            # Equal gaps of many feeds are in memory once.
+            # Equal gaps, which may be those of many feeds, are kept in memory only once.
             promise = promise._replace(told_gaps=last.told_gaps)
         self.promises = [*self.promises[1 - _PROMISES_MAX :], promise]
 
     def forget_old_promises(self) -> None:
-        """Forget the promises at which the range had closed `PROMISE_KEPT_NS` less than it has by now.
+        """Forget each promise at which the range had closed `PROMISE_KEPT_NS` less than it has closed now.
 
-        A claim at such an index is answered without a promise, so its child scans. A range that has ended
-        closes nothing more, so it keeps its promises. A quarantined range still closes what the commands
-        close that it passes over.
+        A claim at the index of such a promise is answered without a promise, so its child scans. A range that
+        has ended closes nothing more, so it keeps its promises. A quarantined range passes over commands, but
+        it still closes the timestamps that they close.
         """
         horizon = self.resolver.closed.wall - PROMISE_KEPT_NS
         if self.promises and self.promises[0].closed_wall < horizon:
             self.promises = [promise for promise in self.promises if promise.closed_wall >= horizon]
 
     def promise_of_now(self) -> Promise:
-        """Return a promise of the range as it is, for the index that was applied last."""
+        """Return a promise of the range as it is now, at the index that was applied last."""
         resolver = self.resolver
         return Promise(self.applied, resolver.resolved, self.span, self.told_gaps(), resolver.closed.wall)
 
@@ -257,9 +260,10 @@ class RangeState:
         return Hole(self.applied, last_index, self.span, self.quarantine.resolved, self.told_gaps())
 
     def told_gaps(self) -> tuple[ToldGaps, ...]:
-        """Return the gaps of feeds to tell to children.
+        """Return the gaps of feeds, in the form that is told to children.
 
-        A feed that can miss versions, and has no gap here, is named too: then a child knows that it has none.
+        A feed that can miss versions is named even if it has no gap here. So a child knows that the feed has
+        none.
         """
         names = {feed_of(name): name for name in self.serves(self.span)}
         feeds = dict.fromkeys((*names, *self.gaps))
@@ -273,5 +277,5 @@ class RangeState:
             self.add_floor(Floor(self.span, self.resolved))
 
     def add_floor(self, new: Floor) -> None:
-        """Add a floor: from now on new rows of its keys have to be above it."""
+        """Add a floor. From now on, new rows of its keys have to be above its timestamp."""
         self.floors = with_floor(self.floors, new)

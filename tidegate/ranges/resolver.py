@@ -2,8 +2,8 @@
 
     resolved = min(closed, prev(oldest open intent)), logical part set to zero
 
-It never falls. No version at or below it can appear any more: nothing new comes at or below the closed
-timestamp, and no open intent there could still become one. Source: CockroachDB
+The resolved timestamp never falls. No version at or below it can appear any more: nothing new comes at or
+below the closed timestamp, and no open intent is left there that could become a version. Source: CockroachDB
 ``rangefeed/resolved_timestamp.go``; differences from the RangeFeed RFC are listed in
 docs/architecture.md.
 """
@@ -29,8 +29,8 @@ class Resolver:
     """Follows the logical ops and closed timestamps of one range generation.
 
     Before ``initialise`` the resolved timestamp stays zero: intents older than the log may be unknown.
-    Methods that change it return whether it rose. An op that the rules forbid raises ``ForbiddenOp`` and
-    changes nothing.
+    Methods that can change the resolved timestamp return whether it rose. An op that the rules forbid raises
+    ``ForbiddenOp`` and changes nothing.
     """
 
     __slots__ = ("closed", "initialised", "queue", "resolved")
@@ -53,9 +53,10 @@ class Resolver:
         return resolver
 
     def initialise(self) -> bool:
-        """Begin to resolve: all intents from before the first op are known now. Returns whether it rose.
+        """Begin to resolve: all intents from before the first op are known now.
 
-        Raises ``ForbiddenOp`` when a transaction resolved more intents than it is known to have written.
+        Returns whether the resolved timestamp rose. Raises ``ForbiddenOp`` if a transaction resolved more
+        intents than it is known to have written.
         """
         lacking = self.queue.lacking_intents()
         if lacking:
@@ -79,7 +80,7 @@ class Resolver:
         return self._apply(op) and self._recompute()
 
     def _apply(self, op: Op) -> bool:
-        """Update the queue; returns whether its oldest timestamp may have risen."""
+        """Update the queue. Returns whether the oldest timestamp in the queue may have risen."""
         queue = self.queue
         match op:
             case WriteValue():
@@ -95,7 +96,7 @@ class Resolver:
             case AbortIntent():
                 return queue.decrement(op.txn_id, None)
             case AbortTxn():
-                # Before initialisation counts are not complete: without the transaction they would be wrong.
+                # Before initialisation the counts are incomplete: they would be wrong without this one.
                 return self.initialised and queue.remove(op.txn_id)
             case DeleteRange():
                 self._require_above(op.timestamp, "a range deletion")
@@ -109,7 +110,7 @@ class Resolver:
         if not self.initialised:
             return False
         # Only the wall parts of both candidates count, since the logical part is set to zero. This runs for
-        # every op, so a timestamp is made only when the resolved one rises.
+        # every op, so a timestamp object is made only when the resolved timestamp rises.
         wall = self.closed.wall
         oldest = self.queue.oldest()
         if oldest is not None:

@@ -1,8 +1,8 @@
-"""A scan of a range's keys: what was asked of the source, and how much of it has come.
+"""A scan of a range's keys: what the source was asked for, and how much of it has come.
 
-The source answers by ScanChunks in the range's own log (docs/protocols/healing.md). Chunks are taken in key
-order. A chunk that does not continue the scan is passed over, and its keys are asked for again. A chunk with
-rows that it cannot have is refused as a whole.
+The source answers with ScanChunks in the range's own log (docs/protocols/healing.md). Chunks are taken in key
+order. A chunk that does not continue the scan is passed over, and its keys are asked for again. If a chunk
+has a row that it may not have, the whole chunk is refused.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from tidegate.raftlog.entry import KeyValue, Offset, RangeId, ScanChunk
 from tidegate.raftlog.request import Scan
 from tidegate.spans import Span
 
-#: A scan is asked for again after so much elapsed log time without progress.
+#: If a scan makes no progress in this elapsed log time, it is asked for again.
 SCAN_REPEAT_MS: Final = 30_000
 _NOT_ASKED: Final = 0
-#: Each part is a request of its own, so there are few: keys that no scan has reached, keys that the last scan
-#: has reached, and keys that earlier ones have.
+#: The most parts. Each part is a request of its own, so there are few: keys that no scan has reached, keys
+#: that the last scan has reached, and keys that earlier scans have reached.
 _PARTS_MAX: Final = 3
 
 
-#: Given rows and the place of one of them: returns up to which place there is room for what is made of them.
+#: Takes rows and the place of the first row that counts. Returns the place up to which there is room for the
+#: records that are made of the rows.
 Fitting: TypeAlias = Callable[[Sequence[KeyValue], int], int]
 
 
 class ScanPart(NamedTuple):
-    """Keys that are complete up to ``after``, and whose versions above it have not come."""
+    """Keys that are complete up to ``after``. Their versions above that timestamp have not come yet."""
 
     span: Span
     after: Timestamp
 
 
 class RangeScan:
-    """A scan of the keys of ``span``, for all their missing versions up to ``upto``.
+    """A scan of the keys of ``span``, for all of their missing versions up to ``upto``.
 
-    With ``newest`` it is for the newest version of each key at or below ``upto`` instead.
+    With ``newest`` the scan is for only the newest version of each key at or below ``upto``.
 
     ``parts`` are the keys that have not come yet, in the order in which they are asked for. All other keys of
     ``span`` are complete up to ``upto``. The least complete part comes first, so that a range whose span
     changes again and again gets through all of them. ``snapshot_offset`` is the offset of the Snapshot that
-    the range takes when the scan is done. ``asked_ms`` is the elapsed log time at which the scan was asked
-    for last, or a chunk came.
+    the range takes when the scan is done. ``asked_ms`` is the elapsed log time of the last request or the
+    last chunk.
     """
 
     __slots__ = (
@@ -85,21 +86,21 @@ class RangeScan:
         self.upto = upto
         self.with_prev = with_prev
         self.newest = newest
-        #: The present part is complete up to this timestamp, and is asked for above it.
+        #: The first part is complete up to this timestamp. It is asked for versions above it.
         self.after = parts[0].after if parts else upto
         #: All versions that this scan, and the scans that it replaced, have brought in this process are above
-        #: it.
+        #: this timestamp.
         self.since = self.after
         self.first_request_id = self.request_id = _NOT_ASKED
         self.asked_ms = 0
-        #: Whether the last answer has left keys out, or the next part has not been asked for: so ask now.
+        #: Whether to ask now, since the last answer has left keys out, or the next part was not asked for.
         self.ask_now = False
-        #: Whether a chunk was refused since the last request or progress: chunks after it leave out its
+        #: Whether a chunk was refused since the last request or progress. The chunks after it do not have its
         #: keys.
         self.refused = False
-        #: Whether the last chunk has rows that were left for another time: it has to be given again.
+        #: Whether the last chunk has rows that were not taken yet. Then it has to be given again.
         self.has_more = False
-        #: That chunk, its rows that were missing, and how many of them were taken.
+        #: The chunk that has to be given again, its rows that were missing, and how many of them were taken.
         self._begun: tuple[ScanChunk, Sequence[KeyValue], int] | None = None
 
     @property
@@ -115,8 +116,8 @@ class RangeScan:
     def request(self, offset: int, now_ms: int) -> Scan:
         """Return the request for the present part, sent at log position ``offset``.
 
-        The request id is made of the offset. Its lowest bit says whether previous values are asked for, since
-        chunks do not tell that. For example, at offset 41 it is 84, or 85 with previous values.
+        The request id is made from the offset. Its lowest bit says whether previous values are asked for,
+        since chunks do not say it. For example, at offset 41 the id is 84, or 85 with previous values.
         """
         self.request_id = 2 * (offset + 1) + self.with_prev
         self.asked_ms, self.ask_now, self.refused = now_ms, False, False
@@ -138,17 +139,17 @@ class RangeScan:
     def take_chunk(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
         """Take a chunk. Returns its rows that were missing, in the order of keys and then timestamps.
 
-        ``fitting`` says how many of the rows there is room for. The chunk counts up to there, all versions of
-        a key together and one key at least. It has to be given again for the others (``has_more``).
+        ``fitting`` says for how many of the rows there is room. So many rows are taken: all versions of a key
+        together, and at least one key. For the other rows the chunk has to be given again (``has_more``).
 
-        Raises ``MalformedEntry`` for a chunk with rows that it cannot have. Nothing of it counts, and its
-        keys are asked for again, as if no answer had come.
+        Raises ``MalformedEntry`` for a chunk with rows that it may not have. Nothing of the chunk counts, and
+        its keys are asked for again, as if no answer had come.
         """
         self.has_more = False
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
             return []
         if chunk.span.start > self.next_key:
-            self.ask_now = not self.refused  # behind a refused chunk ask later, not again and again at once
+            self.ask_now = not self.refused  # after a refused chunk ask later, not for every chunk
             return []
         (span, after), *later = self.parts
         covered = Span(span.start, min(chunk.span.end, span.end))
@@ -174,7 +175,7 @@ class RangeScan:
     def _missing(self, chunk: ScanChunk, covered: Span, after: Timestamp) -> tuple[Sequence[KeyValue], int]:
         """Return the rows of a chunk that were missing, in order, and how many of them were taken already.
 
-        Raises ``MalformedEntry`` for a chunk with rows that it cannot have.
+        Raises ``MalformedEntry`` for a chunk with rows that it may not have.
         """
         if self._begun is not None and self._begun[0] is chunk:
             return self._begun[1:]
@@ -187,10 +188,10 @@ class RangeScan:
         return sorted(wanted, key=_place), 0
 
     def _is_answered_by(self, chunk: ScanChunk) -> bool:
-        """Whether a chunk answers any request of the present part.
+        """Whether a chunk answers any request for the first part.
 
-        Older requests count too: an answer that takes longer than ``SCAN_REPEAT_MS`` would never be taken
-        otherwise.
+        Older requests count too. Otherwise an answer that takes longer than ``SCAN_REPEAT_MS`` would never be
+        taken.
         """
         if not self.first_request_id <= chunk.request_id <= self.request_id:
             return False
@@ -201,7 +202,10 @@ class RangeScan:
 
 
 def _end_of_keys(rows: Sequence[KeyValue], first: int, end: int) -> int:
-    """Return the place, about ``end``, behind all versions of a key: one key at least from ``first`` on."""
+    """Return the first place at or after ``end`` at which a new key begins.
+
+    At least one key lies between ``first`` and that place.
+    """
     end = min(len(rows), max(first + 1, end))
     while end < len(rows) and rows[end].key == rows[end - 1].key:
         end += 1
@@ -213,7 +217,7 @@ def _place(row: KeyValue) -> tuple[bytes, Timestamp]:
 
 
 def fault_of(chunk: ScanChunk) -> str:
-    """Return what is wrong with the rows of a chunk, which may come in any order; empty when nothing is."""
+    """Return what is wrong with the rows of a chunk; empty if nothing is. The rows may come in any order."""
     start, end = chunk.span
     after = chunk.after or ZERO
     before: KeyValue | None = None
@@ -238,8 +242,8 @@ def _shown(row: KeyValue) -> str:
 def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | None) -> list[ScanPart]:
     """Return how far the keys of ``span`` are complete, as parts.
 
-    Each key is complete as far as any of the ``complete`` parts says, or an ``earlier`` scan has brought.
-    Other keys count as not complete at all.
+    A key is complete up to the highest timestamp that one of the ``complete`` parts, or an ``earlier`` scan,
+    has for it. For keys that neither has, nothing is complete.
     """
     known = [*complete]
     if earlier is not None:
@@ -248,7 +252,7 @@ def parts_left(span: Span, complete: Iterable[ScanPart], earlier: RangeScan | No
 
 
 def _furthest(span: Span, parts: Sequence[ScanPart]) -> Iterator[ScanPart]:
-    """Yield the keys of ``span``, cut where any part begins or ends, each with its highest ``after``."""
+    """Yield the keys of ``span``, cut where any part begins or ends. Each piece has its highest ``after``."""
     ends = {key for part in parts for key in part.span if span.start < key < span.end}
     for start, end in pairwise(sorted({*span, *ends})):
         told = [after for (left, right), after in parts if left <= start and end <= right]
@@ -256,7 +260,7 @@ def _furthest(span: Span, parts: Sequence[ScanPart]) -> Iterator[ScanPart]:
 
 
 def _filled(span: Span, between: Timestamp, parts: Iterable[ScanPart]) -> Iterator[ScanPart]:
-    """Yield the disjoint ``parts`` within ``span``, in order, and the keys between them with ``between``."""
+    """Yield the disjoint ``parts`` within ``span``, in order. Keys that no part has get ``between``."""
     start = span.start
     for part, after in parts:
         common = part.intersect(span)
@@ -270,9 +274,10 @@ def _filled(span: Span, between: Timestamp, parts: Iterable[ScanPart]) -> Iterat
 
 
 def _joined(parts: list[ScanPart]) -> list[ScanPart]:
-    """Return the parts with neighbours joined that are complete up to about the same timestamp.
+    """Return the parts, joined where neighbours are complete up to about the same timestamp.
 
-    Equal neighbours are always joined, others until ``_PARTS_MAX`` are left. The lower timestamp counts.
+    Neighbours with equal timestamps are always joined. Others are joined until ``_PARTS_MAX`` parts are left;
+    the lower timestamp counts.
     """
     while len(parts) > 1:
         apart = [abs(left.after.wall - right.after.wall) for left, right in pairwise(parts)]

@@ -18,20 +18,23 @@ from tidegate.ranges.tracked_txn import TrackedTxn, pack_txn, unpack_txn
 _BY_ID: Final = b"i"
 _BY_TIME: Final = b"t"
 _TIMESTAMP: Final = Struct(">QI")
-#: A prefix with this behind it is above every key that begins with the prefix.
+#: A prefix followed by these bytes is above every key that begins with the prefix.
 _END: Final = b"\xff" * 64
 
 
 class SpillStore(Protocol):
     """An ordered store of bytes outside memory, which the engine provides.
 
-    Several threads may use it at a time.
+    Several threads may use it at the same time.
     """
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys from ``start`` on and below ``end``, with values, in order, as when the scan began."""
+        """Yield the keys from ``start`` on and below ``end``, in order, with their values.
+
+        They are those that the store had when the scan began.
+        """
         ...
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Iterable[bytes]) -> None: ...
@@ -65,7 +68,7 @@ class SpilledTxns:
             yield unpack_txn(TxnId(key[start:]), packed)
 
     def add(self, txns: Iterable[TrackedTxn]) -> None:
-        """Take over transactions that have a row of state and are not here."""
+        """Add transactions that have a row of state and are not here yet."""
         self._store.write(self._rows(txns), ())
 
     def get(self, txn_id: TxnId) -> TrackedTxn | None:
@@ -80,8 +83,8 @@ class SpilledTxns:
     def first(self, limit: int, start: tuple[Timestamp, TxnId]) -> list[TrackedTxn]:
         """Return the first ``limit`` transactions in order of (timestamp, id).
 
-        None may be below ``start``. A store is slow to find its first row behind many that were removed, and
-        ``start`` passes over those.
+        No transaction may be below ``start``. A store is slow to find its first row if many rows before it
+        were removed. ``start`` lets it pass over those.
         """
         timestamp, txn_id = start
         begin = self._times + _TIMESTAMP.pack(*timestamp) + txn_id

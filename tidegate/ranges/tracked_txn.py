@@ -8,8 +8,8 @@ from typing import Final
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.entry import TxnId
 
-#: Timestamp and least timestamp (each wall, logical), count of intents, and hash of the stored row. The
-#: anchor key follows.
+#: The timestamp and the least timestamp (each as wall, logical), the count of intents, and the hash of the
+#: stored row. The anchor key follows.
 _PACKED: Final = Struct(">QIQIqQ")
 
 

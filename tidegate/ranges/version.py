@@ -9,10 +9,10 @@ from tidegate.raftlog.entry import RaftIndex, RangeId
 
 
 class Version(NamedTuple):
-    """A committed version of a key, and the op of the log that committed it.
+    """A committed version of a key, with the name of the op that committed it.
 
     An empty ``value`` is a deletion. (``range_id``, ``raft_index``, ``ordinal``) name the op. A version that
-    a scan found has no op, and raft index 0.
+    a scan found has no op; its raft index is 0.
     """
 
     key: bytes

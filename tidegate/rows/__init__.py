@@ -1,4 +1,4 @@
-"""Table descriptors and the key and value encodings: they make a row of a key-value pair, and back."""
+"""Table descriptors, and the encodings of keys and values: they turn a key-value pair into a row and back."""
 
 from tidegate.rows.catalog import Catalog
 from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor

@@ -16,23 +16,24 @@ from tidegate.rows.table_codec import TableCodec
 from tidegate.rows.table_key import index_span
 from tidegate.spans import Span
 
-#: The most bytes of the stored forms of all versions whose codecs are kept. Others are compiled again.
+#: Codecs are kept for versions whose stored forms together have at most so many bytes. Others are compiled
+#: again.
 _CODEC_BYTES_MAX: Final = 4 << 20
-#: The most changes of its primary index that are known of a table's forgotten versions.
+#: The most primary indexes of a table's forgotten versions that stay known.
 INDEXES_MAX: Final = 64
 
 
 class PrimaryIndex(NamedTuple):
-    """The primary index of a table from a time on."""
+    """The primary index that a table has from the time ``since`` on."""
 
     since: Timestamp
     index_id: int
 
 
 class TablePast(NamedTuple):
-    """The rest of a table's forgotten versions: the number of the newest, and their primary indexes.
+    """What stays known of a table's forgotten versions: the number of the newest, and their primary indexes.
 
-    An index stands there once for the versions in a row that have it.
+    If several versions in a row have the same index, it stands there once.
     """
 
     version: int
@@ -45,8 +46,9 @@ _NO_PAST: Final = TablePast(-1, ())
 class Catalog:
     """All known versions of all known tables; each `DescriptorUpdate` of the log may add one.
 
-    Versions are kept as stored. They are decoded, and codecs are compiled, when they are first asked for. So
-    a table that no feed wants takes little, and one that cannot be fed concerns only feeds that want it.
+    Versions are kept in their stored form. A version is decoded, and its codec is compiled, when it is first
+    asked for. So a table that no feed wants takes little memory, and a table that cannot be fed concerns only
+    feeds that want it.
     """
 
     __slots__ = ("_codec_bytes", "_codecs", "_modified", "_past", "_single", "_versions")
@@ -143,11 +145,11 @@ class Catalog:
         return self._codec(self._known(table_id)[-1])
 
     def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:
-        """Return the keys of the indexes that are primary at any moment from ``first`` to ``last``, both
+        """Return the spans of the indexes that are primary at any moment from ``first`` to ``last``, both
         included.
 
-        Returns ``None`` when that is not known, since no descriptor of the table is valid at ``first``. The
-        indexes of forgotten versions are known.
+        Returns ``None`` if they are not known, since no descriptor of the table is valid at ``first``. The
+        primary indexes of forgotten versions count too.
         """
         versions = self._versions.get(table_id, [])
         times = self._modified.get(table_id, [])
@@ -165,7 +167,7 @@ class Catalog:
         """Return the newest version of the table called ``name``, ``schema.name`` or
         ``database.schema.name``.
 
-        Dropped tables are left out. Of several tables with that name it is the one with the lowest id.
+        Dropped tables are left out. If several tables have that name, the one with the lowest id counts.
         """
         for newest in self.newest():
             if not newest.dropped and name in _names(newest):
@@ -194,7 +196,7 @@ class Catalog:
 
     @property
     def pasts(self) -> Mapping[int, TablePast]:
-        """The rest of forgotten versions, by table id."""
+        """What is left of forgotten versions, by table id."""
         return self._past
 
     def tables_before(self, timestamp: Timestamp) -> list[int]:
@@ -222,9 +224,10 @@ class Catalog:
         self._past[table_id] = past
 
     def forget(self, table_id: int, timestamp: Timestamp) -> list[DescriptorHead]:
-        """Forget the versions of a table that govern no row written at ``timestamp`` or later.
+        """Forget the versions of a table that govern no row written at ``timestamp`` or later, and return
+        them.
 
-        Returns them. Their primary indexes stay known.
+        Their primary indexes stay known.
         """
         versions, times = self._versions.get(table_id, []), self._modified.get(table_id, [])
         count = bisect_right(times, timestamp) - 1
@@ -278,12 +281,12 @@ def _version_of(head: DescriptorHead) -> int:
 
 
 def _decoded(head: DescriptorHead) -> TableDescriptor:
-    # It was bounded when it came in the log, or an earlier version has stored it.
+    # Its size was checked when it came in the log, or an earlier version has stored it.
     return decoded_descriptor(head.stored, is_bounded=False)
 
 
 def _changes(indexes: Iterable[PrimaryIndex]) -> tuple[PrimaryIndex, ...]:
-    """Return the indexes without those that follow the same one."""
+    """Return the indexes without those that are equal to the index before them."""
     found: list[PrimaryIndex] = []
     for each in indexes:
         if not found or found[-1].index_id != each.index_id:

@@ -1,8 +1,7 @@
-"""Composite columns: key columns whose key form cannot rebuild the datum, so that it is also written to the
-value.
+"""Composite columns: columns of a key whose datum cannot always be read back from the key.
 
-Only rows that need it have the datum in their value: those with a collated string, a negative zero, or a
-decimal that ends in a zero. For example, 1.50 and 1.5 have the same key form. Source: CockroachDB
+Such a datum is written to the value too, but only if it is needed: for a collated string, a negative zero, or
+a decimal that ends in a zero. For example, 1.50 and 1.5 have the same key form. Source: CockroachDB
 docs/tech-notes/encoding.md (composite encoding), pkg/sql/sem/tree (CompositeDatum).
 """
 
@@ -19,7 +18,10 @@ NeedsValueForm: TypeAlias = Callable[[Any], bool]
 
 
 def needs_value_form(sql_type: SqlType) -> NeedsValueForm | None:
-    """Return a test whether a key datum must be written to the value too; ``None`` if none ever must."""
+    """Return a test that says whether a key datum must be written to the value too.
+
+    Return ``None`` for a type whose datums are never written to the value too.
+    """
     if sql_type.kind is not Kind.ARRAY:
         return _TESTS.get(sql_type.kind)
     element = needs_value_form(sql_type.element) if sql_type.element else None

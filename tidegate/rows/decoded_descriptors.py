@@ -1,7 +1,8 @@
-"""Table descriptors that were decoded lately, for all log partitions of a process.
+"""Keeps table descriptors that were decoded lately, for all log partitions of a process.
 
-Every log partition has the descriptors of all tables, and tests of equality need them decoded. So most of
-them are decoded once. Long ones are not kept: what is decoded takes some 16 times as much as what is stored.
+Every log partition has the descriptors of all tables, and has to decode them to compare them. So most of them
+are decoded only once here. Long ones are not kept: the decoded form takes some 16 times as much memory as the
+stored form.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from tidegate.errors import EncodingError
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.stored_descriptor import decode_descriptor
 
-#: How long the stored form is of a descriptor that is kept, at most, and how many are kept. So short a one
-#: has as many columns as it may have.
+#: The most bytes that the stored form of a kept descriptor has, and the most descriptors that are kept. A
+#: descriptor as short as this cannot have too many columns.
 STORED_BYTES_MAX: Final = 8 << 10
 COUNT_MAX: Final = 128
 _short: Final = lru_cache(maxsize=COUNT_MAX)(decode_descriptor)

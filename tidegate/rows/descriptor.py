@@ -17,9 +17,10 @@ from tidegate.rows.types import SqlType
 class Column:
     """A column of a table.
 
-    ``public`` is false while the column is being added or dropped: its datums are passed over, never emitted.
+    ``public`` is false while the column is being added or dropped; then its datums are passed over.
     ``virtual`` marks a computed column that is not stored, so the log has no datum of it. A virtual column
-    can be part of a primary key, as the shard column of a hash-sharded key is; then the key has its datum.
+    can be part of a primary key, for example the shard column of a hash-sharded key. Then the key has its
+    datum.
     """
 
     id: int
@@ -38,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class KeyPart:
-    """One column of the primary index, in its declared direction."""
+    """One column of the primary index, and its declared direction."""
 
     column_id: int
     descending: bool = False
@@ -48,7 +49,7 @@ class KeyPart:
 class Family:
     """A column family.
 
-    ``default_column_id`` is the single column whose bare value the family holds, or 0.
+    ``default_column_id`` is the id of the single column whose bare value the family holds, or 0.
     """
 
     id: int
@@ -75,10 +76,11 @@ class TableDescriptor:
 
     @property
     def repeated_name(self) -> str | None:
-        """A name that several columns have which records name: public ones, and those of the primary key.
+        """A name that several columns have, of the public columns and those of the primary key.
 
-        ``None`` in every table of a database. A record names columns, so it would have one of them alone: two
-        rows whose keys differ in the other one would have the same key.
+        It is ``None`` for every table of a real database. Records name columns, so a record would have only
+        one of two columns with one name. Two rows whose keys differ in the other column would then have the
+        same key in their records.
         """
         key_ids = {part.column_id for part in self.primary_key}
         names = Counter(column.name for column in self.columns if column.public or column.id in key_ids)

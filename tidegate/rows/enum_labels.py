@@ -1,6 +1,6 @@
-"""ENUM datums: labels in rows, physical bytes in keys and values.
+"""ENUM datums: they are labels in rows, and physical bytes in keys and values.
 
-The bytes sort in the order of the enum's members, which is why keys hold them. Source: CockroachDB
+Keys hold the bytes because these sort in the order of the enum's members. Source: CockroachDB
 docs/RFCS/20200331_enums.md.
 """
 
@@ -44,7 +44,7 @@ def label_of(enum_type: SqlType) -> Callable[[bytes], str]:
 def members_from_labels(labels: list[str]) -> tuple[EnumMember, ...]:
     """Return members with evenly spaced two-byte physical values, in the order of the labels.
 
-    For example, of three labels the first has ``4000``, the second ``8000``, the third ``c000``.
+    For example, three labels get ``4000``, ``8000`` and ``c000``.
     """
     step = 2**16 // (len(labels) + 1)
     return tuple(EnumMember((step * i).to_bytes(2, "big"), label) for i, label in enumerate(labels, 1))

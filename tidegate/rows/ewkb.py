@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tidegate.errors import EncodingError
 
-#: The most levels of collections in collections. No real shape comes near, and deeper bytes could overflow
-#: the stack.
+#: The most levels of collections in collections. Real shapes have far fewer, and bytes with more levels could
+#: overflow the stack.
 MAX_NESTING: Final = 32
 HAS_Z: Final = 0x8000_0000
 HAS_M: Final = 0x4000_0000
@@ -58,8 +58,9 @@ _MEMBERS: Final = {
 class Shape(NamedTuple):
     """A shape. Its type says what its ``parts`` are.
 
-    POINT: its coordinates, none for an empty point. LINESTRING: positions. POLYGON: rings of positions.
-    Others: shapes. ``has_z`` and ``has_m`` say which coordinates follow x and y; ``srid`` is 0 for none.
+    The parts of a POINT are its coordinates, and an empty point has no parts. The parts of a LINESTRING are
+    positions, those of a POLYGON are rings of positions, and those of other shapes are shapes. ``has_z`` and
+    ``has_m`` say which coordinates follow x and y. ``srid`` is 0 if there is none.
     """
 
     type: ShapeType
@@ -75,7 +76,7 @@ class Shape(NamedTuple):
 
 
 class EwkbHead(NamedTuple):
-    """The start of EWKB: the shape's type, flags, SRID, and where its body begins."""
+    """The start of EWKB: the shape's type, flags and SRID, and the position where its body begins."""
 
     type: ShapeType
     has_z: bool
@@ -86,7 +87,7 @@ class EwkbHead(NamedTuple):
 
 
 def read_head(data: bytes, position: int = 0) -> EwkbHead:
-    """Return what precedes the coordinates.
+    """Return the head, which stands before the coordinates.
 
     Raises `EncodingError` for EWKB that is cut short or of an unknown type.
     """
@@ -114,7 +115,7 @@ def read_ewkb(data: bytes) -> Shape:
 
 
 def write_ewkb(shape: Shape) -> bytes:
-    """Undo `read_ewkb`, little endian as CockroachDB writes it."""
+    """Undo `read_ewkb`. The bytes are little endian, as CockroachDB writes them."""
     code = shape.type | (HAS_Z if shape.has_z else 0) | (HAS_M if shape.has_m else 0)
     if shape.srid:
         head = struct.pack("<BII", _LITTLE_ENDIAN, code | HAS_SRID, shape.srid)
@@ -187,7 +188,10 @@ def _read_positions(
 
 
 def _count(data: bytes, position: int, order: str, least_bytes: int) -> tuple[int, int]:
-    """Return a number of parts, for which the bytes after it have room."""
+    """Return a number of parts, and the position after it.
+
+    Raises `EncodingError` if the bytes that follow have no room for so many parts.
+    """
     count, end = _uint32(data, position, order)
     if count * least_bytes > len(data) - end:
         raise EncodingError(f"EWKB of {len(data)} bytes announces {count} parts at offset {position}")

@@ -1,4 +1,4 @@
-"""Floats in the shortest text that reads back as the same number, in the layouts of Go's strconv.
+"""Writes floats as the shortest text that reads back as the same number, in the layouts of Go's strconv.
 
 Source: Go's ``strconv.FormatFloat`` with precision -1.
 """
@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import Final
 
 _FLOAT32: Final = struct.Struct("<f")
-_FLOAT32_DIGITS: Final = 9  # enough to distinguish any two of them
+_FLOAT32_DIGITS: Final = 9  # enough to distinguish any two 32-bit numbers
 _SURE_DIGITS: Final = 6  # any two decimals with so many digits are distinct 32-bit numbers
 _LEAST_NORMAL32: Final = 2.0**-126
-_SHORT_FROM: Final = 2.0**-14  # each number below it has more than ten digits, exactly: at least 5**15
-_POWERS_OF_TWO: Final = 554  # all that have 32 bits, of both signs
+_SHORT_FROM: Final = 2.0**-14  # a number below it has more than ten digits if written exactly: at least 5**15
+_POWERS_OF_TWO: Final = 554  # all 32-bit numbers that are powers of two, of both signs
 _POWER_OF_TWO: Final = 0.5  # mantissa of a power of two: the numbers below it are closer than those above
 
 
@@ -54,11 +54,12 @@ def _general(shortest: Decimal, value: float) -> str:
 
 
 def _shortest32(value: float) -> Decimal:
-    """Return the shortest decimal that reads back as ``value``; of several, the nearest to it.
+    """Return the shortest decimal that reads back as ``value``. If there are several, return the nearest one.
 
-    Decimals of six digits are all distinct, so shorter ones are among them. That is not so below the least
-    normal number. If the numbers around ``value`` are evenly spaced, only the nearest decimal of each length
-    has to be tried.
+    Any two decimals of up to six digits are distinct numbers. So the search begins with six digits: a shorter
+    decimal is found there too, with zeros at its end. Below the least normal number this does not hold, and
+    the search begins with one digit. If the numbers around ``value`` are evenly spaced, only the nearest
+    decimal of each length has to be tried.
     """
     if value == 0:
         return _shortest_of_two(value)
@@ -83,7 +84,7 @@ def _of_power_of_two(value: float) -> Decimal:
 def _shortest_of_two(value: float) -> Decimal:
     exact = Decimal(value)
     for digits in range(1, _FLOAT32_DIGITS):
-        # The nearest decimal may not read back while its neighbour does, so both are tried.
+        # The decimals below and above are both tried: the nearer one may not read back, while the other does.
         near = [Context(prec=digits, rounding=way).plus(exact) for way in (ROUND_FLOOR, ROUND_CEILING)]
         good = [decimal for decimal in near if _as_float32(float(decimal)) == value]
         if good:

@@ -24,7 +24,7 @@ class IndexKeyCodec:
         self._decoders = tuple(codec.decode for codec in codecs)
 
     def read(self, key: bytes) -> tuple[list[Any], int] | None:
-        """Return the key's datums in index order and the position behind them; ``None`` for another index.
+        """Return the key's datums in index order, and the position after them; ``None`` for another index.
 
         Accepts keys with and without a tenant prefix. Raises `EncodingError` for a malformed key and for a
         key of another table.
@@ -39,7 +39,7 @@ class IndexKeyCodec:
         return datums, position
 
     def write(self, datums: Sequence[Any]) -> bytes:
-        """Return the key of those datums, without tenant prefix and family suffix.
+        """Return the key of the datums, without tenant prefix and family suffix.
 
         Raises `EncodingError` for a datum that is not of its column's type.
         """
@@ -52,7 +52,7 @@ class IndexKeyCodec:
         return b"".join(parts)
 
     def _columns_start(self, key: bytes) -> int:
-        """Return where the columns begin in a key with a tenant prefix; -1 for another index of the table."""
+        """Return where the columns begin in a key with a tenant prefix; -1 if the key is of another index."""
         start = table_start(key)
         if key.startswith(self.prefix, start):
             return start + self._prefix_size

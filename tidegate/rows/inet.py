@@ -18,7 +18,7 @@ _V6: Final = 1
 
 
 def encode_inet(address: Inet) -> bytes:
-    """Return six bytes for IPv4, eighteen for IPv6."""
+    """Return six bytes for an IPv4 address, eighteen for an IPv6 address."""
     family = _V4 if address.version == 4 else _V6
     return bytes((family, address.network.prefixlen)) + address.packed
 
@@ -36,7 +36,7 @@ def decode_inet(buffer: bytes, position: int) -> tuple[Inet, int]:
 
 
 def inet_of(data: bytes) -> Inet:
-    """Return the address in ``data``, which must hold nothing else."""
+    """Return the address in ``data``. Raises `EncodingError` if ``data`` holds anything else."""
     address, end = decode_inet(data, 0)
     if end != len(data):
         raise EncodingError(f"{len(data) - end} bytes follow an address")

@@ -1,6 +1,6 @@
 """Raw storage keys: a roachpb key, a zero byte, the timestamp, and the timestamp's length.
 
-    key | 00 | wall (8 bytes) | [logical (4 bytes)] | [01 if synthetic] | length of all behind the 00, 9..14
+    key | 00 | wall (8 bytes) | [logical (4 bytes)] | [01 if synthetic] | length of all after the 00, 9..14
     key | 00                                           without a timestamp
 
 All integers are big endian. Source: CockroachDB pkg/storage/mvcc_key.go. Only write batches, SSTables and
@@ -15,7 +15,7 @@ from tidegate.errors import EncodingError
 from tidegate.hlc import MAX, ZERO, Timestamp
 
 _SENTINEL: Final = 0x00
-_WALL: Final = 9  # sizes that include their own byte
+_WALL: Final = 9  # sizes of suffixes; the length byte is counted
 _WITH_LOGICAL: Final = 13
 _WITH_SYNTHETIC: Final = 14
 _SYNTHETIC: Final = 0x01
@@ -48,11 +48,11 @@ def encode_mvcc_key(version: MvccKey) -> bytes:
 
 
 def decode_mvcc_key(stored: bytes) -> MvccKey:
-    """Undo `encode_mvcc_key`, for longer forms too; `EncodingError` for a malformed suffix."""
+    """Undo `encode_mvcc_key`. Longer forms are read too. Raises `EncodingError` for a malformed suffix."""
     if not stored:
         raise EncodingError("an empty key has no MVCC suffix")
     size = stored[-1]
-    start = len(stored) - size  # start of the timestamp, after the sentinel
+    start = len(stored) - size  # start of the timestamp, after the zero byte
     if size == 0:
         return MvccKey(stored[:-1])
     if size not in (_WALL, _WITH_LOGICAL, _WITH_SYNTHETIC) or start < 1 or stored[start - 1] != _SENTINEL:

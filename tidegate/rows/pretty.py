@@ -39,7 +39,7 @@ _Show: TypeAlias = Callable[[Any], str]
 
 
 def pretty_key(key: bytes) -> str:
-    """Return a key as text; never fails, whatever the bytes."""
+    """Return a key as text. It raises no error, whatever the bytes are."""
     if not key:
         return "/Min"
     parts: list[str] = []
@@ -92,7 +92,7 @@ def _datum(key: bytes, position: int) -> tuple[str, int]:
     if marker == _NOT_NULL_ASC:
         return "!NULL", position + 1
     if marker == _NOT_NULL_DESC:
-        # Behind the columns of a parent's key it begins the row of an interleaved table.
+        # After the columns of a parent table's key, this marker begins the row of an interleaved table.
         return ("#" if position + 1 < len(key) else "!NULL"), position + 1
     if marker not in _READERS:
         raise EncodingError(f"byte 0x{marker:02x} begins no datum of a key")
@@ -102,14 +102,14 @@ def _datum(key: bytes, position: int) -> tuple[str, int]:
 
 
 def _integer(key: bytes, position: int) -> tuple[int, int]:
-    """Read an integer as unsigned if it has no sign, since ids may be larger than a signed integer."""
+    """Read an integer as unsigned unless it is negative, since ids may be larger than a signed integer."""
     if key[position] >= integers.ZERO:
         return integers.decode_uvarint_asc(key, position)
     return integers.decode_varint_asc(key, position)
 
 
 def _timestamp(key: bytes, position: int) -> tuple[int, int]:
-    """Read as `temporal.decode_timestamp_asc` does, but accept a descending one too, which then shows a
+    """Read a timestamp as `temporal.decode_timestamp_asc` does. A descending one is accepted too, but shows a
     wrong time.
     """
     seconds, middle = integers.decode_varint_asc(key, position + 1)
@@ -148,9 +148,9 @@ def _show_interval(interval: Interval) -> str:
 
 
 def _show_span(nanos: int, after_negative: bool) -> str:
-    """Print hours to nanoseconds.
+    """Print the part of an interval from hours to nanoseconds.
 
-    A positive span behind negative days gets a sign, or it would seem negative.
+    A positive part after negative days gets a plus sign. Otherwise it would seem to be negative too.
     """
     micros, rest = divmod(abs(nanos), 1000)
     sign = "-" if nanos < 0 else "+"

@@ -12,9 +12,9 @@ from tidegate.rows.types import Datum
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A value in the log that cannot be read; ``cause`` says why, as an error would.
+    """A value in the log that cannot be read. ``cause`` says why, in the words of an error.
 
-    It is no error by itself, since it concerns only readers that need the value.
+    It is an object and no exception, since it concerns only readers that need the value.
     """
 
     cause: str
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     scanned_at: Timestamp | None = None
 
     def updated(self, version: Timestamp) -> Timestamp:
-        """Return what records call ``updated``: the timestamp of the scan that read the row, or else its
-        ``version``'s.
+        """Return the timestamp that records call ``updated``: that of the initial scan that read the row, or
+        ``version`` for any other row.
         """
         return version if self.scanned_at is None else self.scanned_at

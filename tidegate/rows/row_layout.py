@@ -1,7 +1,7 @@
 """Assigns a slot to each datum of one table version, for reading and writing rows.
 
-The first slots are the columns that rows have (public and stored) in table order; then come the key's other
-columns. To read a row is to fill the slots, and the first ones are its values.
+The first slots are for the columns that rows have (public and stored), in table order. Then come slots for
+the other columns of the key. A row is read by filling the slots. The first slots are the values of the row.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RowLayout:
         self.value_slots = frozenset(range(len(self.columns))) - frozenset(self.key_slots)
 
     def arrange(self, values: Mapping[str, Datum] | Sequence[Datum]) -> list[Any]:
-        """Return slots, from datums by column name (absent = NULL) or from those of a row's columns in table
-        order.
+        """Return the slots of a row. The datums are given by column name (a missing one is NULL), or in the
+        table order of the columns that rows have.
 
         Raises `EncodingError` for an unknown name or a wrong number of datums.
         """
@@ -57,14 +57,14 @@ class RowLayout:
         return slots
 
     def require_not_null(self, slots: Sequence[Any]) -> None:
-        """Raise `EncodingError`, which names the column, if a column is NULL that must not be."""
+        """Raise `EncodingError`, which names the column, if a column that is NOT NULL has NULL."""
         for column, datum in zip(self.columns, slots, strict=True):
             if datum is None and not column.nullable:
                 raise EncodingError(f"column {column.name} is NOT NULL")
 
     def written_slots(self, slots: Sequence[Any]) -> frozenset[int]:
-        """Return the slots whose datums are in the value: those outside the key, and composite ones that
-        need it.
+        """Return the slots whose datums are in the value: those of columns outside the key, and those of
+        composite columns whose datum needs it.
         """
         if not self.composites:
             return self.value_slots

@@ -96,8 +96,8 @@ _SIMPLE: Final = re.compile(
 def parse_sql_type(text: str) -> SqlType:
     """Return the type that ``text`` spells: ``INT``, ``DECIMAL(10,2)``, ``STRING COLLATE en``, ``BOOL[]`` ...
 
-    An enum is spelled with its labels, ``status('open', 'closed')`` (quotes may be left out), and gets evenly
-    spaced physical values. Raises `StatementError` for anything else.
+    An enum is spelled with its labels, ``status('open', 'closed')`` (quotes may be left out). It gets evenly
+    spaced physical values. Raises `StatementError` for a text that spells no type.
     """
     text = text.strip()
     if text.endswith("[]"):
@@ -150,7 +150,7 @@ def _element(text: str) -> SqlType:
 
 
 def _simple(match: re.Match[str]) -> SqlType | None:
-    """Return a type by its name and numbers; ``None`` if no type has that name."""
+    """Return the type that has this name and these numbers; ``None`` if no type has the name."""
     zone = " ".join((match["zone"] or "").upper().split())
     name = " ".join(match["name"].upper().split())
     found = _TYPES.get(f"{name} {zone}".strip())

@@ -1,4 +1,4 @@
-"""The stored form of a table descriptor: a version byte, then protobuf (descriptor.proto).
+"""Reads and writes the stored form of a table descriptor: a version byte, then protobuf (descriptor.proto).
 
 The same bytes stand in the log's DescriptorUpdate and in worker state.
 """
@@ -17,14 +17,14 @@ from tidegate.rows.descriptor import Column, Family, KeyPart, TableDescriptor
 from tidegate.rows.types import EnumMember, Kind, SqlType
 
 FORMAT_VERSION: Final = 1
-#: The page that specifies these bytes for the writer of a log.
+#: The page that specifies these bytes for those who write a log.
 _SPECIFIED: Final = "docs/log-contract.md#table-descriptors"
 #: The first byte of a message without the format byte: the tag of its field 1, a varint.
 _BARE_MESSAGE: Final = 0x08
 _SHOWN: Final = 40  # characters of a name, so that an error does not grow with what a source writes
 #: The most columns of a descriptor. Each column takes some 200 bytes once it is decoded, and 14 before.
 COLUMNS_MAX: Final = 10_000
-#: Columns, parts of the primary key, families, their column ids, elements and enum members together.
+#: The most columns, parts of the primary key, families, their column ids, elements and enum members together.
 PARTS_MAX: Final = 50_000
 _KINDS: Final = ", ".join(kind.value for kind in Kind)
 
@@ -51,7 +51,7 @@ def encode_descriptor(descriptor: TableDescriptor) -> bytes:
 
 
 class DescriptorHead(NamedTuple):
-    """The part of a table version that is told without its columns. ``stored`` has all of it."""
+    """The part of a table version that can be read without its columns. ``stored`` has the whole version."""
 
     id: int
     version: int
@@ -67,9 +67,9 @@ class DescriptorHead(NamedTuple):
 def decode_descriptor(stored: bytes, *, is_bounded: bool = True) -> TableDescriptor:
     """Undo `encode_descriptor`. Raises `EncodingError`, which names the byte or the field at fault.
 
-    The error's sentence is for the writer of the bytes: the source of a log. Where ``is_bounded`` is false
-    the descriptor may have any number of columns, and several of one name: it stands in state that an earlier
-    version has written. `TableCodec` refuses the latter.
+    The error's sentence is for the writer of the bytes: the source of a log. If ``is_bounded`` is false, the
+    descriptor comes from state that an earlier version has written. Then it may have any number of columns,
+    and several columns of one name. `TableCodec` refuses a descriptor with several columns of one name.
     """
     message = _message(stored)
     if is_bounded:
@@ -83,7 +83,7 @@ def decode_descriptor(stored: bytes, *, is_bounded: bool = True) -> TableDescrip
 def decode_head(stored: bytes) -> DescriptorHead:
     """Return the head of a stored descriptor. Raises `EncodingError` as `decode_descriptor` does.
 
-    Columns are not looked at.
+    The columns are not checked.
     """
     message = _message(stored)
     modified = Timestamp(message.modified_wall, message.modified_logical)
@@ -131,7 +131,7 @@ def _message(stored: bytes) -> pb.TableDescriptor:
 
 
 def _require_bounded(message: pb.TableDescriptor) -> None:
-    """Refuse a descriptor with more than a partition has memory for, before objects are made of it."""
+    """Refuse a descriptor for which a partition has not enough memory, before objects are made of it."""
     columns = len(message.columns)
     if columns > COLUMNS_MAX:
         raise EncodingError(
@@ -166,7 +166,7 @@ def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
         columns=tuple(map(_column_from_message, message.columns)),
         primary_key=tuple(KeyPart(part.column_id, part.descending) for part in message.primary_key),
         families=tuple(map(_family_from_message, message.families)),
-        # no index has the id 0, which is the value of an absent field
+        # No index has the id 0: that is the value of an absent field.
         primary_index_id=message.primary_index_id or 1,
         database=message.database,
         schema=message.schema,
@@ -175,8 +175,8 @@ def _from_message(message: pb.TableDescriptor) -> TableDescriptor:
 
 
 def _require_distinct(field: str, column_ids: list[int]) -> None:
-    """Refuse two columns with one id: a row is read by column ids, and a datum of that id would belong to
-    both.
+    """Refuse two columns with one id. A row is read by column ids, so a datum of that id would belong to both
+    columns.
     """
     twice = next((each for each, count in Counter(column_ids).items() if count > 1), None)
     if twice is not None:
@@ -251,7 +251,7 @@ def _type_to_message(sql_type: SqlType) -> pb.SqlType:
 
 
 def _type_from_message(message: pb.SqlType) -> SqlType:
-    """Raises ``ValueError`` for an unknown kind."""
+    """Return the type that a message has. Raises ``ValueError`` for an unknown kind."""
     return SqlType(
         kind=Kind(message.kind),
         width=message.width,

@@ -1,4 +1,4 @@
-"""Decodes and encodes the rows of one table version: it makes a row of a key and a value, and back.
+"""Decodes and encodes the rows of one table version: it turns a key and a value into a row, and back.
 
 A codec is compiled once per descriptor version; `TableCodec.decode` runs for every row.
 """
@@ -21,7 +21,7 @@ from tidegate.rows.value_frame import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
 _TUPLE: Final = bytes((ValueTag.TUPLE,))
-_INTERLEAVED: Final = b"\xfe"  # in place of the family: the row of a table that is interleaved in this one
+_INTERLEAVED: Final = b"\xfe"  # in place of the family, in a row of a table that is interleaved in this
 
 
 class TableCodec:
@@ -44,9 +44,9 @@ class TableCodec:
         """Return the row version that ``value`` stores under ``key`` (a roachpb key, with or without tenant
         prefix).
 
-        Returns ``None`` for a key of another index of this table. An empty ``value`` is a deletion: its key
-        datums are only those that the key itself can give (a decimal without its scale). Raises
-        `EncodingError` and `ChecksumMismatch`, naming table and key.
+        Returns ``None`` for a key of another index of this table. An empty ``value`` is a deletion. Its key
+        datums are read from the key alone, so a decimal has lost its scale. Raises `EncodingError` and
+        `ChecksumMismatch`, which name table and key.
         """
         try:
             read = self._index.read(key)
@@ -65,11 +65,11 @@ class TableCodec:
             raise EncodingError(self._located(key, error)) from None
 
     def encode(self, values: Mapping[str, Datum] | Sequence[Datum]) -> tuple[bytes, bytes]:
-        """Return key and value of a row, from datums by column name (absent = NULL) or in the order of a
-        row's columns.
+        """Return key and value of a row. The datums are given by column name (a missing one is NULL), or in
+        the order of the columns that rows have.
 
-        Raises `EncodingError`, naming table and column, for a wrong type, an unknown name, or a NULL in a
-        column that is NOT NULL.
+        Raises `EncodingError`, which names table and column, for a wrong type, an unknown name, or a NULL in
+        a column that is NOT NULL.
         """
         try:
             slots = self._layout.arrange(values)
@@ -81,9 +81,9 @@ class TableCodec:
         return key, seal(key, _TUPLE + body)
 
     def encode_key(self, values: Mapping[str, Datum] | Sequence[Datum]) -> bytes:
-        """Return the key of a row that is given as to `encode`.
+        """Return the key of a row. The row is given as for `encode`.
 
-        By name, the primary key's columns are enough.
+        If datums are given by name, those of the primary key are enough.
         """
         try:
             return self._write_key(self._layout.arrange(values))
@@ -118,7 +118,7 @@ class TableCodec:
         return Row(self.descriptor, tuple(key_datums), None)
 
     def _is_interleaved(self, key: bytes, position: int) -> bool:
-        """Return whether the key is of another table's row.
+        """Return whether the key belongs to a row of another table.
 
         Raises `EncodingError` for an unknown column family.
         """

@@ -1,4 +1,4 @@
-"""The fixed parts of a row's key: tenant prefix, table id and index id before the columns, the family behind
+"""The fixed parts of a row's key: tenant prefix, table id and index id before the columns, the family after
 them.
 
     key = [0xfe tenant id] table id | index id | index columns | family suffix
@@ -17,7 +17,7 @@ from tidegate.spans import Span
 
 TENANT: Final = 0xFE
 TABLES_END: Final = bytes((TENANT,))  # above every key of a table without a tenant prefix
-FAMILY_ZERO: Final = b"\x88"  # one byte: no column id, and no length behind it
+FAMILY_ZERO: Final = b"\x88"  # one byte: no column id, and no length after it
 
 _SMALL_FIRST: Final = 0x88
 _SMALL_LAST: Final = 0xF5
@@ -26,7 +26,7 @@ _TWO_BYTES_MORE: Final = 0xF7
 
 
 def table_start(key: bytes) -> int:
-    """Return where the table id begins: behind the tenant prefix, if there is one."""
+    """Return the position where the table id begins: after the tenant prefix, if there is one."""
     if key[:1] == b"\xfe":
         _, end = decode_uvarint_asc(key, 1)
         return end
@@ -58,7 +58,7 @@ def table_span(table_id: int) -> Span:
 
 
 def index_prefix(table_id: int, index_id: int) -> bytes:
-    """Return what all keys of an index begin with, without tenant prefix."""
+    """Return the bytes with which all keys of an index begin, without tenant prefix."""
     return encode_uvarint_asc(table_id) + encode_uvarint_asc(index_id)
 
 
@@ -69,15 +69,15 @@ def index_span(table_id: int, index_id: int) -> Span:
 
 
 def tenant_prefix(tenant_id: int) -> bytes:
-    """Return what all keys of a secondary tenant begin with."""
+    """Return the bytes with which all keys of a secondary tenant begin."""
     return bytes((TENANT,)) + encode_uvarint_asc(tenant_id)
 
 
 def without_tenant(span: Span) -> Span:
-    """Return the keys of a range as feeds watch them: without the tenant prefix that ``span`` begins with.
+    """Return the span of a range as feeds watch it: without the tenant prefix with which ``span`` begins.
 
-    A span that ends behind that tenant's keys goes to the end of all tables' keys. A span that begins with no
-    tenant prefix stays as it is.
+    If a span ends after the last key of that tenant, the returned span goes to the end of all tables' keys. A
+    span that does not begin with a tenant prefix stays as it is.
     """
     try:
         behind = table_start(span.start)
@@ -95,7 +95,7 @@ def without_tenant(span: Span) -> Span:
 def watched_parts(span: Span, watched: Iterable[Span]) -> Iterator[Span]:
     """Yield the parts of a range's span that lie in ``watched``.
 
-    Watched spans have no tenant prefix; the parts have that of the range.
+    Watched spans have no tenant prefix. The parts have the tenant prefix of the range.
     """
     try:
         prefix = span.start[: table_start(span.start)]
@@ -110,7 +110,7 @@ def watched_parts(span: Span, watched: Iterable[Span]) -> Iterator[Span]:
 
 
 def encode_family_suffix(family_id: int) -> bytes:
-    """Return the end of the key of one family of a row."""
+    """Return the bytes at the end of a row's key that name one column family."""
     if family_id == 0:
         return FAMILY_ZERO
     encoded = encode_uvarint_asc(family_id)
@@ -118,9 +118,9 @@ def encode_family_suffix(family_id: int) -> bytes:
 
 
 def decode_family_suffix(key: bytes, position: int) -> int:
-    """Return the family id at the end of ``key``, which begins at ``position``, after the columns.
+    """Return the family id from the end of ``key``. The suffix begins at ``position``, after the columns.
 
-    Raises `EncodingError` for any other bytes there.
+    Raises `EncodingError` if the bytes there are no family suffix.
     """
     if key[position:] == FAMILY_ZERO:
         return 0
@@ -133,9 +133,9 @@ def decode_family_suffix(key: bytes, position: int) -> int:
 def prefix_end(prefix: bytes) -> bytes:
     """Return the lowest key above every key that begins with ``prefix``.
 
-    For example, ``61 ff`` gives ``62``. Source: CockroachDB pkg/roachpb (Key.PrefixEnd): the last byte that
-    can be raised is raised and the rest dropped. Bytes that are all 0xff stay as they are, and the empty
-    prefix gives ff ff, the end of the key space.
+    For example, ``61 ff`` gives ``62``: the last byte that can be raised is raised, and the bytes after it
+    are dropped. If all bytes are 0xff, the prefix stays as it is. The empty prefix gives ``ff ff``, the end
+    of the key space. Source: CockroachDB pkg/roachpb (Key.PrefixEnd).
     """
     if not prefix:
         return b"\xff\xff"
@@ -146,6 +146,6 @@ def prefix_end(prefix: bytes) -> bytes:
 
 
 def shortened(key: bytes, limit: int = 40) -> str:
-    """Return a key's hex for messages, cut to ``limit`` bytes."""
+    """Return a key in hexadecimal for messages, cut to ``limit`` bytes."""
     text = key[:limit].hex()
     return f"0x{text}..." if len(key) > limit else f"0x{text}"

@@ -1,6 +1,7 @@
-"""Reads of a fixed size that notice the end of the buffer.
+"""Reads bytes of a given size, and notices the end of the buffer.
 
-A slice past the end is too short without an error, so decoders use these functions wherever a size is given.
+A slice beyond the end of a buffer is shorter and raises no error. So decoders use these functions wherever
+a size is given.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 
 def take(buffer: bytes, position: int, size: int) -> tuple[bytes, int]:
-    """Return ``size`` bytes from ``position`` and the position behind them.
+    """Return ``size`` bytes from ``position`` on, and the position after them.
 
-    Raises `EncodingError` for fewer.
+    Raises `EncodingError` if there are fewer.
     """
     end = position + size
     if end > len(buffer):

@@ -78,7 +78,7 @@ class TimeTz(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """An INTERVAL: three parts, none of which carries over into another."""
+    """An INTERVAL. It has three parts; for example, 30 days never become a month."""
 
     months: int
     days: int
@@ -86,7 +86,7 @@ class Interval(NamedTuple):
 
 
 class Box2D(NamedTuple):
-    """A BOX2D: its least and greatest coordinates."""
+    """A BOX2D: the least and greatest coordinates of a box."""
 
     lo_x: float
     hi_x: float
@@ -127,8 +127,8 @@ class TsOperator(enum.IntEnum):
 class TsOperand(NamedTuple):
     """A lexeme to search for.
 
-    ``weights`` is a sum: 1 for D, 2 for C, 4 for B, 8 for A, and 16 if the lexeme is a prefix. Without any of
-    the letters, every weight fits.
+    ``weights`` is a sum: 1 for D, 2 for C, 4 for B, 8 for A, and 16 if the lexeme is a prefix. If none of the
+    four letters is in the sum, every weight fits.
     """
 
     lexeme: str
@@ -136,7 +136,7 @@ class TsOperand(NamedTuple):
 
 
 class TsOperation(NamedTuple):
-    """An operator before its operands; ``distance`` counts lexemes from one to the other (FOLLOWED_BY)."""
+    """An operator, whose operands follow it. ``distance`` counts lexemes between operands (FOLLOWED_BY)."""
 
     operator: TsOperator
     distance: int = 0
@@ -146,7 +146,7 @@ class TsOperation(NamedTuple):
 class TsQuery:
     """A TSQUERY in prefix notation: an operator, then its operands, the left one first.
 
-    It is flat, as it is stored, so that a query of any depth can be read and printed.
+    It is a flat sequence, as in its stored form, so that a query of any depth can be read and printed.
     """
 
     tokens: tuple[TsOperand | TsOperation, ...]
@@ -196,10 +196,11 @@ class SqlType:
     """A column's type.
 
     ``width`` is the declared width of INT (16, 32, 64), FLOAT (32, 64), STRING and BIT, the precision of
-    DECIMAL and of times, the dimensions of VECTOR, or the SRID of GEOMETRY and GEOGRAPHY; 0 if none was
-    declared. ``scale`` is for DECIMAL. ``varying`` marks VARBIT. ``locale`` is for a collation, ``members``
-    for an enum, ``element`` for an array. ``name`` is the name of an enum, the declared spelling of a STRING
-    (VARCHAR, CHAR, NAME, REFCURSOR), or the declared shape of GEOMETRY and GEOGRAPHY (POINT, POLYGONZ).
+    DECIMAL and of times, the dimensions of VECTOR, or the SRID of GEOMETRY and GEOGRAPHY. It is 0 if none was
+    declared. ``scale`` is that of a DECIMAL. ``varying`` marks VARBIT. ``locale`` is that of a collation,
+    ``members`` are those of an enum, ``element`` is that of an array. ``name`` is the name of an enum, the
+    declared spelling of a STRING (VARCHAR, CHAR, NAME, REFCURSOR), or the declared shape of GEOMETRY and
+    GEOGRAPHY (POINT, POLYGONZ).
     """
 
     kind: Kind
@@ -213,7 +214,7 @@ class SqlType:
 
     @property
     def is_collated(self) -> bool:
-        """Whether it is a collated string, or an array of them. Keys hold only the sort keys of such
-        strings.
+        """Whether the type is a collated string, or an array of collated strings. Keys hold only the sort
+        keys of such strings.
         """
         return self.kind is Kind.COLLATED_STRING or (self.element is not None and self.element.is_collated)

@@ -2,7 +2,7 @@
 
     value    = CRC-32 (4 bytes, big endian; 0 = not set) | tag | payload
     extended = header length (4 bytes, big endian) | 0x65 | header | value
-    tombstone = nothing, or an extended value with nothing behind its header
+    tombstone = nothing, or an extended value with nothing after its header
 
 Source: CockroachDB pkg/roachpb/data.go, pkg/storage/mvcc_value.go.
 """
@@ -44,14 +44,14 @@ _UNSET: Final = b"\x00\x00\x00\x00"
 
 
 class ExtendedValue(NamedTuple):
-    """A value and the serialised header before it; the header is ``None`` in an ordinary value."""
+    """A value, and the serialised header before it. An ordinary value has the header ``None``."""
 
     header: bytes | None
     value: bytes
 
 
 def split_header(stored: bytes) -> ExtendedValue:
-    """Split a stored value. Raises `EncodingError` when it is cut inside the header or checksum."""
+    """Split a stored value. Raises `EncodingError` if its end is cut off, within the header or checksum."""
     if not stored:
         return ExtendedValue(None, b"")
     if len(stored) < PAYLOAD_START:
@@ -80,14 +80,14 @@ def join_header(header: bytes, value: bytes) -> bytes:
 
 
 def checksum(key: bytes, body: bytes) -> int:
-    """Return CRC-32 (IEEE) over the key, with tenant prefix and family suffix, and the value from its tag
-    on.
+    """Return CRC-32 (IEEE) over the key, with its tenant prefix and family suffix, and over the value from
+    its tag on.
     """
     return crc32(body, crc32(key)) or 1  # 0 means "not set"
 
 
 def seal(key: bytes, body: bytes) -> bytes:
-    """Return the value of ``key`` with the tag and payload ``body``, and with its checksum."""
+    """Return the value of ``key``: its checksum, and then ``body``, which is tag and payload."""
     return checksum(key, body).to_bytes(CHECKSUM_SIZE, "big") + body
 
 

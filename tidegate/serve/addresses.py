@@ -18,14 +18,14 @@ _MOST_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """A host and a port; port 0 is any that is free."""
+    """A host and a port. Port 0 stands for any free port."""
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach the address."""
         return self.host.lower() == "localhost" or is_loopback_number(self.host)
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ def read_address(text: str) -> ListenAddress:
 
 
 def is_loopback_number(host: str) -> bool:
-    """Whether a host is a number of loopback, without a look-up of names."""
+    """Whether a host is a loopback address in numbers. No name is looked up."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -54,7 +54,7 @@ def is_loopback_number(host: str) -> bool:
 def require_protection(
     front: str, address: ListenAddress, *, has_tls: bool, has_secret: bool, option: str
 ) -> None:
-    """Raise ``SettingsError`` for an address that others reach, without TLS or without a secret."""
+    """Raise ``SettingsError`` if others can reach the address, and TLS or the secret is missing."""
     if address.is_loopback or (has_tls and has_secret):
         return
     lacking = " and ".join(

@@ -1,7 +1,7 @@
-"""Each batch encoded once for each form, however many clients get it.
+"""Encodes each batch once for each form, however many clients get it.
 
-Streams of one table may give the same batch object to all of their clients. Its encoded form is kept while it
-is young: clients that keep up find it there. For a slow client it is encoded again.
+Streams of one table may give the same batch object to all of their clients. The encoded form is kept for a
+short while: clients that keep up find it there. For a slow client the batch is encoded again.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.row_size import values_bytes
 from tidegate.subscribe.updates.update import RowValues
 
-#: Rows that are encoded in one go, and about how many bytes of memory they take: other clients wait for a few
-#: milliseconds meanwhile. A single row may take more.
+#: The most rows that are encoded in one step, and about the most bytes of memory that they take. Other
+#: clients wait for a few milliseconds while a step runs. A single row may take more bytes.
 CHUNK_ROWS: Final = 256
 CHUNK_BYTES: Final = 1024 * 1024
-#: The rows of a batch that is kept take up to ten times the memory of their bytes.
+#: The most bytes of encoded chunks that are kept. Rows take up to ten times as much memory as these bytes.
 _KEPT_BYTES: Final = 4 * 1024 * 1024
 _ENTRY_BYTES: Final = 1024
 
-#: Rows as the bytes of one form.
+#: Encodes rows as the bytes of one form.
 EncodeRows = Callable[[Sequence[RowValues]], bytes]
 
 
 def chunk_of(rows: Sequence[RowValues], start: int, most: int = CHUNK_ROWS) -> Sequence[RowValues]:
-    """Return the rows from ``start`` on that are encoded in one go: at least one, if there is one."""
+    """Return the rows from ``start`` on that are encoded in one step: at least one, if there is one."""
     chunk = rows[start : start + min(most, CHUNK_ROWS)]
     if values_bytes(chain.from_iterable(chunk)) <= CHUNK_BYTES:
         return chunk
@@ -44,16 +44,17 @@ def chunk_of(rows: Sequence[RowValues], start: int, most: int = CHUNK_ROWS) -> S
 class EncodedBatches:
     """The chunks of recent batches, by batch and form.
 
-    It keeps no batch: a client that takes one chunk of a long batch and leaves would leave the batch here.
+    It keeps chunks and no batches. Otherwise a long batch would stay here after a client that took one chunk
+    of it has left.
     """
 
     __slots__ = ("_bytes", "_chunks", "_gone", "_kept_bytes", "_known", "encoded")
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._chunks: OrderedDict[tuple[int, Hashable, int], tuple[int, bytes]] = OrderedDict()
-        #: The batches with chunks here, by their ids; each with the places of its chunks.
+        #: The batches that have chunks here, by their ids, each with the places of its chunks.
         self._known: dict[int, tuple[ref[SubscriptionBatch], set[tuple[int, Hashable, int]]]] = {}
-        #: The ids of batches that nobody has any more. Any thread may be the last to let go of one.
+        #: The ids of batches that nobody has any more. Any thread may be the one that drops a batch last.
         self._gone: deque[int] = deque()
         self._bytes = 0
         self._kept_bytes = kept_bytes
@@ -65,7 +66,7 @@ class EncodedBatches:
     ) -> Iterator[tuple[int, bytes]]:
         """Yield a batch's rows in a form, chunk by chunk: the number of a chunk's rows, and its bytes.
 
-        ``form`` is equal where ``encode`` gives the same bytes.
+        Two forms are equal only if their ``encode`` gives the same bytes.
         """
         start = 0
         while start < len(batch.rows):
@@ -76,7 +77,7 @@ class EncodedBatches:
     def piece(
         self, batch: SubscriptionBatch, form: Hashable, start: int, encode: EncodeRows
     ) -> tuple[int, bytes]:
-        """Return how many rows from ``start`` on a piece of a batch has, and its bytes."""
+        """Return the piece of a batch that begins at the row ``start``: its number of rows, and its bytes."""
         self._forget_gone()
         place = (id(batch), form, start)
         known = self._chunks.get(place)
@@ -102,7 +103,7 @@ class EncodedBatches:
         self._bytes += len(piece[1]) + _ENTRY_BYTES
 
     def _forget_gone(self) -> None:
-        """Drop the chunks of batches that are gone, before another batch with such an id is looked for."""
+        """Drop the chunks of batches that are gone: another batch may have got the id of one of them."""
         while self._gone:
             _, places = self._known.pop(self._gone.popleft())
             for place in places:

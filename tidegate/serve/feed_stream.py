@@ -1,6 +1,6 @@
 """A subscription with a reader of its own, which reads Kafka in threads.
 
-While nobody asks for its next batch it reads nothing: a slow client holds back only itself.
+It reads only while somebody asks for its next batch: a slow client holds back only itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import RowValues
 
-#: The time for which a thread waits for a batch at a time: a stream that is closed ends as late as that.
+#: The longest time for which a thread waits for a batch in one call. After ``close`` a stream may take this
+#: time to end.
 _POLL_S: Final = 0.5
 
 
@@ -38,9 +39,9 @@ class FeedStream:
         counts: ServeCounts | None = None,
         share: KeptShare | None = None,
     ) -> None:
-        """``opening`` are the rows before all batches; ``counts`` counts what is given, unless another stream
-        gives it on. ``share`` is what the reader takes of the memory of all subscriptions. Batches that its
-        client has not taken yet count there too.
+        """``opening`` are the rows before all batches. ``counts`` counts the batches that this stream gives;
+        it is ``None`` if another stream passes them on and counts them. ``share`` is the part of the memory
+        of all subscriptions that the reader takes. Batches that its client has not taken yet count there too.
         """
         self._share = share
         self._counts = counts
@@ -74,7 +75,7 @@ class FeedStream:
             opening, self._opening = self._opening, None
             return opening
         while not self._is_closed:
-            # What a thread reads outlives a call that is cancelled: the next call gets it.
+            # If this call is cancelled, its thread goes on reading, and the next call gets the batch.
             if self._reading is None:
                 loop = asyncio.get_running_loop()
                 self._reading = loop.run_in_executor(self._threads, self._read)
@@ -97,24 +98,24 @@ class FeedStream:
         return None
 
     def _read(self) -> SubscriptionBatch | None:
-        """Read the next batch in a thread; ``None`` if none comes for a while."""
+        """Return the next batch; ``None`` if none comes within ``_POLL_S``. It is called in a thread."""
         batch = self._live.next(_POLL_S)
         if batch is not None and self._share is not None:
             try:
                 count_batch(self._share.memory, batch)
             except LimitExceeded as error:
-                self._failure = error  # the reader is behind the batch, and nothing may be given without it
+                self._failure = error  # the reader has passed the batch: without it nothing may follow
                 raise
         return batch
 
     async def close(self) -> None:
-        """See ``SubscriptionStream``. It waits for a thread that reads, and then closes."""
+        """See ``SubscriptionStream``. If a thread reads, it waits for that thread before it closes."""
         if self._closing is None:
             self._is_closed = True
             if self._share is not None:
                 self._share.close()
             self._closing = asyncio.ensure_future(self._close_reader())
-        # Whoever is cancelled while it waits leaves no reader behind.
+        # The reader is closed even if this call is cancelled while it waits.
         await asyncio.shield(self._closing)
 
     async def _close_reader(self) -> None:
@@ -122,7 +123,7 @@ class FeedStream:
             if self._reading is not None:
                 await asyncio.wait([self._reading])
                 with contextlib.suppress(asyncio.CancelledError):
-                    self._reading.exception()  # nobody else asks for it
+                    self._reading.exception()  # nobody else asks for the error
             await asyncio.to_thread(self._live.close)
         finally:
-            self._closed(self)  # the place is free when its thread is
+            self._closed(self)  # only now, since another stream takes this place and needs the thread

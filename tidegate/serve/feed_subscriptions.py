@@ -1,7 +1,8 @@
 """Subscriptions of the feeds of one application, for the server.
 
 A table is read once for all of its subscribers (`shared`). A subscription that the shared reader cannot
-serve has one of its own (`feed_stream`): those of the past, and of topics without a snapshot.
+serve has a reader of its own (`feed_stream`): one that begins in the past, or one of a topic without a
+snapshot.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
-#: Pieces of work that are begun at a time, to make batches and to plan statements, and those of them that
-#: work at a time.
+#: How many pieces of work may be begun at the same time, to make batches and to plan statements; and how many
+#: of the begun ones may work at the same time.
 _BEGUN: Final = 16
 _WORKING: Final = 4
-#: Batches that cannot be cut are begun beside those: each may take long.
+#: How many batches that cannot be cut may be begun beside the others. Each may take long.
 _WHOLE_BEGUN: Final = 8
 _Answer = TypeVar("_Answer")
 _Stream: TypeAlias = FeedStream | SharedStream
@@ -58,8 +59,9 @@ class FeedSubscriptions:
     """All tables of an application's feeds. It has to be made and used in one event loop.
 
     ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. ``data`` is a directory
-    for the rows of tables; without one they are in memory. ``spill`` is what each reader keeps of rows that
-    wait. ``switches`` say which outputs statements may ask for.
+    for the rows of tables; without it the rows are in memory. ``spill`` says how much memory each reader may
+    use for rows that wait, and where on disk the others go. ``switches`` say which outputs statements may ask
+    for.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class FeedSubscriptions:
         self._feeds = KnownFeeds(self._read)
         self._streams: set[_Stream] = set()
         self._opening = 0
-        # Nothing waits for Kafka in these threads: a cluster that does not answer holds up nobody else.
+        # No work in these threads waits for Kafka, so a cluster that does not answer holds nobody up.
         self._turns = turns = Turns(_WORKING)
         self._threads = TurnThreads(_BEGUN, turns, "batches")
         self._whole_threads = TurnThreads(_WHOLE_BEGUN, turns, "whole batches")
@@ -155,7 +157,7 @@ class FeedSubscriptions:
                 str(table.relation.name), table.feed.feed_id, each.subscribers, each.held_bytes, each.figures
             )
             for table, each in self.tables
-            if not each.ended  # what it told last is no news
+            if not each.ended  # its figures do not change any more
         ]
         streams = {"own": own, "shared": len(self._streams) - own}
         readers = {"own": self._own_readers, "shared": len(tables)}
@@ -173,10 +175,11 @@ class FeedSubscriptions:
         self._whole_threads.shutdown(wait=False)
 
     async def _shared(self, planned: _Planned, token: ResumeToken | None) -> SharedTable | None:
-        """Return the shared table with this subscriber counted; ``None`` if only a reader of its own can
-        serve it.
+        """Return the shared table, with this subscriber counted. Return ``None`` if the subscription needs a
+        reader of its own.
 
-        Bounds that say exactly when are served by a table that is read already; they start no reader.
+        A statement with UP TO, or one without a token and with an exact AS OF, can use a shared table only if
+        that is read already. It does not start a shared reader.
         """
         plan = planned.plan
         if plan.up_to is not None or (plan.as_of is not None and not plan.at_least and token is None):
@@ -264,7 +267,7 @@ class FeedSubscriptions:
         try:
             return await asyncio.shield(opening)
         except BaseException:
-            # A thread that opens one goes on when its client is gone: what it opens is closed.
+            # When the client is gone, the thread still opens the subscription. It is closed afterwards.
             if opening.done():
                 self._let_go(opening)
             else:
@@ -309,9 +312,9 @@ class FeedSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A statement, with the table that it is about.
+    """A statement that was planned, with the table that it is about.
 
-    ``needs_key_rows`` is whether its subscription cannot do without a table of rows by key.
+    ``needs_key_rows`` says whether its subscription needs a table of rows by key.
     """
 
     table: SubscribableTable
@@ -326,6 +329,6 @@ class _Planned:
         dialect: Dialect,
         switches: SubscribeSwitches,
     ) -> Self:
-        """Plan a statement: in a thread, for a statement of 64 KiB takes a tenth of a second."""
+        """Plan a statement. Call it in a thread: a statement of 64 KiB takes a tenth of a second."""
         plan = plan_subscribe(statement, Relations([table.relation]), time.time_ns(), dialect, switches)
         return cls(table, plan, needs_key_rows(plan, tells_before=table.tells_before))

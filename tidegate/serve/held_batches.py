@@ -9,17 +9,17 @@ from tidegate.serve.kept_memory import KeptMemory
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.row_size import values_bytes
 
-#: Smaller batches count for nothing, and are given however much others take.
+#: A smaller batch is not counted. It is given even if there is no room.
 COUNTED_BYTES: Final = 1024 * 1024
-#: The bytes that a row takes beside its values, about.
+#: About how many bytes a row takes beside its values.
 _ROW_BYTES: Final = 100
 
 
 def count_batch(kept_memory: KeptMemory, batch: SubscriptionBatch) -> None:
-    """Count a batch for as long as somebody has it. One that several clients get counts once.
+    """Count a batch for as long as somebody has it. A batch that several clients get counts once.
 
-    Values that it shares with a table in memory count too: it keeps them when the table goes on. Raises
-    ``LimitExceeded`` if there is no room.
+    Values that the batch shares with a table in memory count too: the batch keeps them when the table changes
+    its rows. Raises ``LimitExceeded`` if there is no room.
     """
     if not kept_memory.counts(batch):
         taken = values_bytes(chain.from_iterable(batch.rows)) + _ROW_BYTES * len(batch.rows)

@@ -1,4 +1,4 @@
-"""Writes values as JSON from which a reader in JavaScript loses nothing.
+"""Writes values as JSON that a reader in JavaScript can read without loss.
 
 | value | JSON |
 |---|---|
@@ -20,7 +20,7 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.text.nested_text import nested_text, quoted_text
 from tidegate.subscribe.text.number_text import not_finite_name, number_text
 
-#: The integers that a double holds exactly: ``Number.MAX_SAFE_INTEGER``.
+#: The greatest integer up to which a double holds all integers exactly: ``Number.MAX_SAFE_INTEGER``.
 MOST_EXACT: Final = 2**53 - 1
 _PLAIN: Final = frozenset({str, bool, type(None)})
 _NESTED: Final = frozenset({list, tuple, dict})
@@ -28,14 +28,14 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def rows_text(rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as an array of arrays of JSON, however deep their values are nested."""
+    """Return rows as JSON: an array of arrays. Values may be nested to any depth."""
     if any(type(value) in _NESTED for row in rows for value in row):
         return nested_text(rows, scalar_text)
     return _ENCODER.encode([[json_value(value) for value in row] for row in rows])  # three times as fast
 
 
 def json_value(value: Any) -> Any:
-    """Return a value without members in a type that ``json`` writes as the table says."""
+    """Return a value in a type that ``json`` writes as the table above says. The value has no members."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -53,7 +53,7 @@ def json_value(value: Any) -> Any:
 
 
 def scalar_text(value: Any) -> str:
-    """Return a value without members as JSON."""
+    """Return a value as JSON. The value has no members."""
     plain = json_value(value)
     kind = type(plain)
     if kind is str:

@@ -1,4 +1,4 @@
-"""One bound for what all subscriptions keep in memory, and what each of them takes of it."""
+"""Bounds the memory that all subscriptions take together, and counts what each of them takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.subscribe.updates.process_share import HeldRows
 class KeptMemory:
     """Counts the bytes that objects, the *holders*, take in memory. Any thread may use it.
 
-    A holder that the process has let go of takes nothing any more.
+    A holder that the process has freed does not count any more.
 
     Attributes:
         taken: bytes of all holders.
@@ -27,18 +27,18 @@ class KeptMemory:
         self._most = most
         #: The holders and their bytes, by the ids of the holders.
         self._counts: dict[int, tuple[ref[object], int]] = {}
-        #: The ids of holders that are gone. Any thread may let go of one, also while it counts here.
+        #: The ids of holders that are gone. Any thread may free a holder, even a thread that counts here now.
         self._gone: deque[int] = deque()
         self._lock = threading.Lock()
         self.taken = 0
 
     def share(self, pause: Callable[[], object] | None = None) -> KeptShare:
-        """Return a share for one subscription; ``pause`` lets others go on between two rows."""
+        """Return a share for one subscription. Its work calls ``pause`` between rows, to let others go on."""
         return KeptShare(self, pause)
 
     @property
     def is_scarce(self) -> bool:
-        """Whether half of it is taken: whoever can do with less takes less now."""
+        """Whether more than half of the bound is taken. Work that can use less memory then uses less."""
         with self._lock:
             self._forget_gone()
             return self.taken > self._most // 2
@@ -52,8 +52,8 @@ class KeptMemory:
     def hold(self, holder: object, count: int) -> None:
         """Say how many bytes a holder takes from now on, instead of what it took before.
 
-        Raises ``LimitExceeded`` if that is more than before, and all holders together are beyond the bound.
-        Then it counts for what it took before.
+        Raises ``LimitExceeded`` if that is more than before, and all holders together would be beyond the
+        bound. Then the holder still counts for what it took before.
         """
         with self._lock:
             self._forget_gone()
@@ -75,15 +75,15 @@ class KeptMemory:
 
 
 class SubscriptionClosed(Exception):
-    """A subscription is closed while a thread works for it. The thread ends, and nobody waits for it."""
+    """A subscription was closed while a thread works for it. It ends that thread's work."""
 
 
 class KeptShare:
     """The memory that one subscription takes (`ProcessShare`). When it is closed, it takes nothing.
 
     Attributes:
-        memory: that of all subscriptions.
-        closed: whether the subscription is.
+        memory: the memory of all subscriptions.
+        closed: whether the subscription is closed.
     """
 
     __slots__ = ("_lock", "_pause", "_rows", "closed", "memory")
@@ -92,28 +92,28 @@ class KeptShare:
         self.memory = memory
         self._pause = pause
         self._rows: WeakSet[HeldRows] = WeakSet()
-        #: A thread that works may count rows while the subscription is closed.
+        #: A thread that works may count rows at the same time as the subscription is closed.
         self._lock = threading.Lock()
         self.closed = False
 
     def hold(self, rows: HeldRows, count: int) -> None:
-        """Say how many bytes some rows take from now on. Raises ``LimitExceeded`` as ``KeptMemory.hold``."""
+        """Say how many bytes some rows take from now on. Raises as ``KeptMemory.hold`` does."""
         with self._lock:
             if not self.closed:
                 self._rows.add(rows)
                 self.memory.hold(rows, count)
 
     def pause(self) -> None:
-        """Let others go on. Raises ``SubscriptionClosed``."""
+        """Let others go on. Raises ``SubscriptionClosed`` once the subscription is closed."""
         if self.closed:
             raise SubscriptionClosed
         if self._pause is not None:
             self._pause()
 
     def close(self) -> None:
-        """Count nothing any more, and end the thread that works for the subscription.
+        """Count nothing from now on, and end the work of a thread for the subscription.
 
-        An error that ended it may hold its rows for a while.
+        The rows count for nothing even if the error that ended the subscription still holds them.
         """
         with self._lock:
             self.closed = True

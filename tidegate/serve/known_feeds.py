@@ -2,16 +2,17 @@
 
 A look of this module is the *table look* of docs/serve.md.
 
-1. A statement comes. If the last look ended more than ``fresh_s`` ago, a new one begins. There is one at a
-   time, in a thread of its own.
-2. The statement waits for the look. If what is known is at most ``stale_s`` old, it waits ``patience_s``, and
-   is planned by what is known then. Otherwise it waits ``wait_s``, and ends by ``RetryError`` then.
-3. A statement that cannot be planned by a look older than itself waits for a look that begins after it. So a
-   table or a column is found that was made a moment ago.
+1. A statement comes. If the last look ended more than ``fresh_s`` ago, a new one begins. Only one look runs
+   at a time, in a thread of its own.
+2. The statement waits for the look. If the last look is at most ``stale_s`` old, the statement waits up to
+   ``patience_s``, and is then planned by the last look. Otherwise it waits up to ``wait_s``, and then ends
+   with ``RetryError``.
+3. If a statement cannot be planned by a look that is older than the statement, it waits for a look that
+   begins later. So a table or a column is found even if it was made a moment ago.
 
-Failure cases: a look fails: all that wait for it get its error, and the next statement begins another. A look
-takes long: it goes on, although statements wait no more. A client is gone in step 2 or 3: the look goes on
-for the others.
+Failure cases: a look fails: all statements that wait for it get its error, and the next statement begins
+another look. A look takes long: it goes on, although statements do not wait for it any more. A client is gone
+in step 2 or 3: the look goes on for the others.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class LookTimes:
     """The ages up to which a look counts, and the times for which a statement waits for a new one.
 
     Attributes:
-        fresh_s: seconds after a look without another one.
-        stale_s: the age of a look up to which statements are planned by it while the next one is slow.
-        patience_s: how long a statement waits for the next one before it is.
-        wait_s: how long a statement waits that cannot be planned by what is known.
-        again_s: the age of a look that is as good as a new one for a statement that cannot be planned. So
-            mistakes in statements cause one look in that time, and no more.
+        fresh_s: for so many seconds after a look, no new one begins.
+        stale_s: the greatest age of a look by which statements are planned while the next look is slow.
+        patience_s: how long a statement waits for the next look before it is planned by the last one.
+        wait_s: how long a statement waits if it cannot be planned by what is known.
+        again_s: a statement that cannot be planned needs a new look only if the last one began more than this
+            before the statement. So mistakes in statements cause at most one look in this time.
     """
 
     fresh_s: float = 5.0
@@ -58,7 +59,7 @@ class FeedsSeen:
 
 
 class KnownFeeds:
-    """Looks the feeds up: calls ``look`` in a thread of its own, never twice at a time.
+    """Looks the feeds up. It calls ``look`` in a thread of its own, and only once at a time.
 
     All calls have to come from one event loop. ``clock`` is a monotonic one, in seconds.
     """
@@ -78,8 +79,8 @@ class KnownFeeds:
         self._begun = 0.0
 
     async def now(self) -> FeedsSeen:
-        """Return the feeds as the last look has found them, or a new one. Raises as ``look`` does, and
-        ``RetryError`` where that takes too long.
+        """Return the feeds as the last look, or a new one, has found them. Raises as ``look`` does, and
+        ``RetryError`` if a new look takes too long.
         """
         seen, now, times = self._seen, self._clock(), self._times
         if seen is not None and self._looking is None and now <= seen.ended + times.fresh_s:
@@ -91,7 +92,7 @@ class KnownFeeds:
         return await self._result(looking, now + times.wait_s)
 
     async def newer(self, asked: float) -> FeedsSeen:
-        """Return the feeds for a statement of the time ``asked`` that those of ``now`` do not suffice for.
+        """Return the feeds for a statement that came at ``asked`` and cannot be planned by those of ``now``.
 
         Raises as ``now`` does.
         """
@@ -102,13 +103,13 @@ class KnownFeeds:
         await self._since(self._clock(), None)
 
     def close(self) -> None:
-        """Begin no look any more."""
+        """Begin no new look from now on."""
         self._thread.shutdown(wait=False)
 
     async def _since(self, begun: float, until: float | None) -> FeedsSeen:
-        """Return what a look has found that began at ``begun`` or later."""
+        """Return the result of a look that began at ``begun`` or later."""
         if self._looking is not None and self._begun < begun:
-            await self._ended(self._looking, until)  # its failure is not that of the look behind it
+            await self._ended(self._looking, until)  # if it fails, the next look may still succeed
         if self._looking is None and self._seen is not None and self._seen.begun >= begun:
             return self._seen
         return await self._result(self._begin(), until)
@@ -137,7 +138,7 @@ class KnownFeeds:
         return looking.result()
 
     async def _ended(self, looking: asyncio.Future[FeedsSeen], until: float | None) -> None:
-        """Wait for the end of a look, however it ends. Raises ``RetryError`` if that comes too late."""
+        """Wait for the end of a look, however it ends. Raises ``RetryError`` if it lasts beyond ``until``."""
         left_s = None if until is None else max(until - self._clock(), 0)
         await asyncio.wait({looking}, timeout=left_s)
         if not looking.done():

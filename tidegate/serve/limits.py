@@ -7,33 +7,35 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServeLimits:
-    """Bounds of one server. A client beyond one gets a sentence; other clients notice nothing.
+    """The bounds of one server. A client that passes a bound gets an error; other clients notice nothing.
 
     Attributes:
-        connections: clients of PostgreSQL at a time; as many again may ask for a cancel or be refused.
+        connections: clients of PostgreSQL at a time. As many more connections are accepted, to ask for a
+            cancel or to be refused.
         web_connections: HTTP connections at a time.
         startup_s: seconds from the connection to the end of the login.
         startup_bytes: bytes of a message before the login, PostgreSQL's own bound.
-        message_bytes: bytes of a message after it, and so of a statement.
+        message_bytes: bytes of a message after the login, and so of a statement.
         waiting_bytes: bytes that wait in the server for a client that does not read.
-        ahead_s: seconds until a client is ended that has sent more ahead than the server reads, while its
-            command runs.
+        ahead_s: if a client sends more ahead than the server reads while a command of the client runs, its
+            connection ends after so many seconds.
         names: prepared statements, portals and cursors of a connection, and settings that it sets.
         kept_characters: characters of the statements that a connection keeps by name: of prepared ones, of
             portals, and of cursors.
-        close_s: seconds until a client that does not read its last message is dropped.
-        pong_s: seconds until a WebSocket whose client does not answer a ping is closed; a client answers when
-            it has read what was sent before.
+        close_s: seconds until the connection of a client that does not read its last message is cut.
+        pong_s: seconds until a WebSocket whose client does not answer a ping is closed. A client answers only
+            after it has read what was sent before the ping.
         request_bytes: bytes of an HTTP request's line and headers; a statement stands in the line.
         streams: subscriptions that are open at a time, of both fronts.
-        own_readers: those of them that read Kafka by themselves; each holds up to 16 MiB that were fetched.
-        log_bytes: changes of each table that are held for subscribers that are slower than others.
+        own_readers: subscriptions that have a reader of their own; each reader holds up to 16 MiB of fetched
+            records.
+        log_bytes: bytes of changes that each table holds for subscribers that are slower than others.
         explained_feeds: feeds that the page of feeds explains at a look; the others are listed.
         table_rows: rows of a table that the server keeps in memory, where it has no directory for them.
         table_bytes: about how many bytes these rows may take.
-        own_bytes: about how many bytes all subscriptions together may keep of rows of their own: for LIMIT
-            and OFFSET, by key for readers of their own, batches that clients have not taken yet, and rows of
-            snapshots that a table in memory has replaced or deleted.
+        own_bytes: about how many bytes all subscriptions together may keep of their own. These are rows for
+            LIMIT and OFFSET, rows by key of readers that serve one subscription, batches that clients have
+            not taken yet, and rows of snapshots that a table in memory has replaced or deleted.
     """
 
     connections: int = 100

@@ -19,9 +19,9 @@ class ServeCounts:
 
     Attributes:
         batches: batches that streams gave, by the kind of output.
-        rows: rows of these.
-        behind: how often a stream was so slow that changes it still needed had been dropped.
-        refused_logins: logins that were refused, by the front.
+        rows: rows of these batches.
+        behind: how often a stream was so slow that changes that it still needed had been dropped.
+        refused_logins: logins that were refused, by front.
     """
 
     batches: Counter[str] = field(default_factory=Counter)
@@ -60,10 +60,10 @@ def metrics_text(
     tables: Iterable[TableFigures],
     own_bytes: int = 0,
 ) -> str:
-    """Return all metrics. ``streams`` and ``readers`` say how many are open, by ``shared`` and ``own``;
-    ``own_bytes`` is what the subscriptions keep by themselves.
+    """Return all metrics. ``streams`` and ``readers`` say how many streams and readers are open, by
+    ``shared`` and ``own``; ``own_bytes`` is how many bytes the subscriptions keep of their own.
 
-    A table whose columns changed has two readers for a while: their figures are put together.
+    A table whose columns changed has two readers for a while. Their figures become one.
     """
     tables = _one_a_table(tables)
     parts = [
@@ -94,9 +94,10 @@ def metrics_text(
 
 
 def _one_a_table(tables: Iterable[TableFigures]) -> list[TableFigures]:
-    """Return one for each table and feed, since a series may come only once.
+    """Return one entry for each table and feed, since each series may come only once.
 
-    Subscribers and held bytes are added up. The reading is that of the last table that has one.
+    Subscribers and held bytes of equal tables and feeds are added up. The reading is that of the last of them
+    that has one.
     """
     found: dict[tuple[str, str], TableFigures] = {}
     for each in tables:

@@ -35,12 +35,12 @@ class ServeSettings:
     Attributes:
         postgres: where the PostgreSQL front listens; ``None`` for no such front.
         web: where the web front listens; ``None`` for no such front.
-        users: the file of users; without one everybody is let in, which loopback alone may do.
+        users: the file of users. Without it everybody is let in; this is allowed on loopback only.
         tls_certificate: PEM file of the certificate of both fronts.
         tls_key: PEM file of its key.
         token_file: the file of the web front's token.
-        allowed_hosts: further names of the web front.
-        limits: bounds of both.
+        allowed_hosts: further host names of the web front.
+        limits: the bounds of both fronts.
     """
 
     postgres: ListenAddress | None = None
@@ -55,7 +55,7 @@ class ServeSettings:
 
 @dataclass(frozen=True, slots=True)
 class CheckedSettings:
-    """Settings whose files were read, and which leave no front open to all."""
+    """Settings whose files were read. They let no front be open to everybody on the network."""
 
     settings: ServeSettings
     admission: Admission
@@ -64,7 +64,7 @@ class CheckedSettings:
 
 
 def check_settings(settings: ServeSettings) -> CheckedSettings:
-    """Read the files of settings. Raises ``SettingsError``."""
+    """Read the files that settings name, and check the settings. Raises ``SettingsError``."""
     if settings.postgres is None and settings.web is None:
         raise SettingsError("There is no front to serve: give --postgres or --web an address")
     tls = server_tls(settings.tls_certificate, settings.tls_key, ("--tls-cert", "--tls-key"))
@@ -87,7 +87,10 @@ def check_settings(settings: ServeSettings) -> CheckedSettings:
 
 
 def read_token_file(file: Path) -> str:
-    """Read the web front's token, the one line of a file closed to others. Raises ``SettingsError``."""
+    """Read the web front's token: the one line of a file that other users cannot read.
+
+    Raises ``SettingsError``.
+    """
     try:
         if file.stat().st_mode & _OTHERS:
             raise SettingsError(
@@ -118,7 +121,7 @@ class RunningServer:
 async def serving(
     subscriptions: Subscriptions, checked: CheckedSettings, feeds: WatchedFeeds | None = None
 ) -> AsyncIterator[RunningServer]:
-    """Run both fronts while the context lasts; ``feeds`` is for the page of feeds.
+    """Run the fronts that the settings name while the context lasts; ``feeds`` is for the page of feeds.
 
     Raises ``SettingsError`` for an address that cannot be bound.
     """

@@ -1,4 +1,4 @@
-"""The types of a subscription's columns, as clients are told them."""
+"""The types that the server tells clients for the columns of a subscription."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OWN: Final = {
 def stream_columns(plan: SubscribePlan) -> StreamColumns:
     """Return the columns of a plan's rows.
 
-    A column of a query has the type of the table's column that it is; it is text where it is an expression.
+    If a query shows a column of the table, that column keeps its type. An expression is shown as text.
     """
     shape = plan.shape
     types = _column_types(plan)

@@ -1,4 +1,4 @@
-"""Threads that parse statements, so that the event loop goes on for all other clients meanwhile."""
+"""Threads that parse statements, so that the event loop can serve other clients at the same time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from tidegate.errors import RetryError
 from tidegate.subscribe.statement.parser import parse_subscribe
 from tidegate.subscribe.statement.statement import SubscribeStatement
 
-#: Characters of a short statement. It takes up to 0.2 s to parse, a statement of 64 KiB up to 4 s.
+#: The most characters of a short statement. It takes up to 0.2 s to parse; a statement of 64 KiB takes up to
+#: 4 s.
 _SHORT: Final = 4_096
-#: The most statements of either kind that may wait for their turn, or be parsed.
+#: The most statements of each kind that may wait for their turn or be parsed.
 _MOST: Final = 64
 
 
 class StatementThreads:
-    """Parses one short and one long statement at a time; others wait for their turn, 63 of either kind.
+    """Parses one short and one long statement at a time. Up to 63 others of each kind wait for their turn.
 
-    Short statements have a thread of their own: nobody waits for the long ones of others. Two threads are
-    enough, since Python runs one of them at a time.
+    Short statements have a thread of their own, so they never wait for long ones. Two threads are enough,
+    since Python runs only one of them at a time.
     """
 
     __slots__ = ("_long", "_short", "_waiting")
@@ -33,7 +34,7 @@ class StatementThreads:
     async def parse(self, text: str) -> SubscribeStatement:
         """Parse a statement. Raises ``SubscribeStatementError``, and ``RetryError`` if too many wait.
 
-        A call that is cancelled before its turn takes no time of the thread.
+        If a call is cancelled before its turn, its statement is not parsed.
         """
         threads = self._short if len(text) <= _SHORT else self._long
         if self._waiting[threads] >= _MOST:
@@ -45,6 +46,6 @@ class StatementThreads:
             self._waiting[threads] -= 1
 
     def close(self) -> None:
-        """End the threads once they have parsed what they have begun."""
+        """End the threads once they have parsed the statements that they have begun."""
         for threads in (self._short, self._long):
             threads.shutdown(wait=False, cancel_futures=True)

@@ -1,8 +1,8 @@
-"""The source that the server reads: open subscriptions, behind a boundary that knows no Kafka and no wire.
+"""The interface between fronts and subscriptions. It knows nothing of Kafka and of clients' protocols.
 
-The fronts (`postgres`, `web`) speak to clients. Whoever implements these protocols speaks to topics: it may
-share one reader and one table of rows by key between all streams of a table, and give the same batch object
-to several of them. A batch is then encoded once for each form (`encoded_batches`).
+The fronts (`postgres`, `web`) speak to clients. The classes that implement these protocols read topics. They
+may share one reader and one table of rows by key between all streams of a table, and give the same batch
+object to several of them. A batch is then encoded once for each form (`encoded_batches`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from tidegate.subscribe.updates.relation import Relations
 
 
 class ShownType(enum.Enum):
-    """The type of a column, as clients are told it; the value is its name in PostgreSQL.
+    """The type that clients are told for a column. The value is its name in PostgreSQL.
 
-    Some types have texts that PostgreSQL's clients could not read. A column of such a type is ``TEXT``.
+    The values of some types have texts that PostgreSQL's clients could not read as that type. A column of
+    such a type is ``TEXT``.
     """
 
     BOOL = "bool"
@@ -57,10 +58,10 @@ class SubscriptionStream(Protocol):
     async def next(self) -> SubscriptionBatch | None:
         """Return the next batch, as soon as there is one; ``None`` at the end, and at every later call.
 
-        With PROGRESS the first batch has the opening: one progress row at AS OF, no snapshot and no token. A
-        call that is cancelled loses no batch. Raises errors that have ``code`` and ``sqlstate``.
+        With PROGRESS the first batch is the opening: it has one progress row at AS OF, no snapshot and no
+        token. A call that is cancelled loses no batch. Raises errors that have ``code`` and ``sqlstate``.
 
-        A front does not call while its client is not ready. Then the source waits, and drops nothing.
+        A front calls this only when its client is ready. Until then the source waits, and drops nothing.
         """
 
     async def close(self) -> None:
@@ -91,7 +92,7 @@ class Subscriptions(Protocol):
         token: str = "",
         dialect: Dialect = Dialect.TIDEGATE,
     ) -> SubscriptionStream:
-        """Open a subscription; with ``token`` it goes on after that token's batch, without a snapshot.
+        """Open a subscription. With ``token`` it goes on after the batch of that token, without a snapshot.
 
         Raises ``SubscribeStatementError``, ``TokenRefused``, ``HistoryLost``, ``ObjectDropped``.
         """
@@ -99,17 +100,17 @@ class Subscriptions(Protocol):
     async def relations(self) -> Relations:
         """Return the relations that statements can name now.
 
-        Raises ``RetryError`` where nobody can tell.
+        Raises ``RetryError`` if they cannot be found out now.
         """
 
     counts: ServeCounts
     """The counts of what has happened since the server began; the fronts count there too."""
 
     switches: SubscribeSwitches
-    """Which outputs statements may ask for."""
+    """The outputs that statements may ask for."""
 
     def metrics(self) -> str:
         """Return all metrics in the text format of Prometheus."""
 
     async def close(self) -> None:
-        """End all readers. Streams that are open end."""
+        """End all readers and all open streams."""

@@ -1,7 +1,8 @@
-"""Threads that take turns: a statement that takes long holds up no other client.
+"""Threads that take turns, so that a statement that takes long does not hold up other clients.
 
-Some threads make batches for all clients. Few of them work at a time, since Python runs one of them anyway. A
-piece of work that pauses (`Turns.pause`) after its time gives its turn to the one that has waited longest.
+Some threads make batches for all clients. Few of them work at a time, since Python runs only one of them
+anyway. A long piece of work calls `Turns.pause` now and then. If its turn has lasted long enough, it gives
+the turn to the thread that has waited longest.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, ParamSpec, TypeVar
 _Args = ParamSpec("_Args")
 _Made = TypeVar("_Made")
 
-#: The length of a turn while others wait.
+#: The time after which a thread gives its turn away if others wait.
 TURN_S: Final = 0.02
 
 
@@ -40,11 +41,11 @@ class Turns:
                 mine = threading.Event()
                 self.waiting.append(mine)
         if mine is not None:
-            mine.wait()  # whoever ends a turn gives it away
+            mine.wait()  # the thread that ends a turn gives it to this one
         self._turn.begun = time.monotonic()
 
     def end(self) -> None:
-        """End this thread's turn: the thread that has waited longest begins its own."""
+        """End this thread's turn. The thread that has waited longest begins its turn."""
         self._turn.begun = None
         with self._lock:
             if self.waiting:
@@ -61,7 +62,7 @@ class Turns:
 
 
 class TurnThreads(ThreadPoolExecutor):
-    """Begins up to ``begun`` pieces of work, which take turns with each other and with those of other pools.
+    """Begins up to ``begun`` pieces of work at a time. They take turns with each other and with other pools.
 
     Attributes:
         turns: the turns that they take.
@@ -74,7 +75,7 @@ class TurnThreads(ThreadPoolExecutor):
     def submit(
         self, fn: Callable[_Args, _Made], /, *args: _Args.args, **kwargs: _Args.kwargs
     ) -> Future[_Made]:
-        """Have a thread call a function in its turn."""
+        """Let a thread call a function in its turn."""
         return super().submit(self._in_turn, fn, *args, **kwargs)  # type: ignore[arg-type]
 
     def _in_turn(self, fn: Callable[..., _Made], *args: object, **kwargs: object) -> _Made:

@@ -1,5 +1,5 @@
-"""Bit strings in keys: 64-bit words, left aligned, each a key integer; then how many bits of the last word
-count.
+"""Bit strings in keys: 64-bit words, left aligned, each as a key integer; then the number of bits of the last
+word that count.
 
 Source: CockroachDB pkg/util/encoding/encoding.go, pkg/util/bitarray.
 """
@@ -20,7 +20,7 @@ from tidegate.rows.take import Decode, Encode, marker_at
 ASC: Final = 0x3A
 DESC: Final = 0x3B
 WORD_BITS: Final = 64
-#: The most bits of a bit string in a key, where a word of zeros is one byte and prints as 64 digits.
+#: The most bits of a bit string in a key. There a word of zeros takes one byte, but it prints as 64 digits.
 MAX_BITS: Final = 16 << 20
 
 _ASC_END: Final = 0x00
@@ -45,12 +45,12 @@ def bits_of(words: list[int], length: int) -> str:
 
 
 def encode_bits_asc(bits: str) -> bytes:
-    """Encode a bit string so that it sorts as its text does."""
+    """Encode a bit string so that it sorts in the order of its text."""
     return _encode(bits, ASC, _ASC_END, encode_uvarint_asc)
 
 
 def encode_bits_desc(bits: str) -> bytes:
-    """Encode a bit string so that it sorts against its text."""
+    """Encode a bit string so that it sorts in the reverse order of its text."""
     return _encode(bits, DESC, _DESC_END, encode_uvarint_desc)
 
 

@@ -1,7 +1,7 @@
-"""Boxes in keys: a marker, then the four sides as floats of the key's direction.
+"""Boxes in keys: a marker, then the four sides as floats in the key's direction.
 
-Source: CockroachDB pkg/util/encoding/encoding.go (Box2D). A box's sides have no negative zero, so no box has
-to be written to the value as well.
+Source: CockroachDB pkg/util/encoding/encoding.go (Box2D). The sides of a box have no negative zero, so a box
+in a key never has to be written to the value too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode_box_asc(box: Box2D) -> bytes:
 
 
 def decode_box_asc(buffer: bytes, position: int) -> tuple[Box2D, int]:
-    """Undo `encode_box_asc`. Raises `EncodingError` when truncated or no box."""
+    """Undo `encode_box_asc`. Raises `EncodingError` for bytes that are truncated or no box."""
     return decode_sides_asc(buffer, _behind_marker(buffer, position))
 
 
@@ -43,7 +43,7 @@ def decode_box_desc(buffer: bytes, position: int) -> tuple[Box2D, int]:
 
 
 def encode_sides_asc(box: Box2D) -> bytes:
-    """Encode only the sides, as values have them too."""
+    """Encode the sides alone, without a marker. Values have this form too."""
     return b"".join(map(encode_float_asc, box))
 
 

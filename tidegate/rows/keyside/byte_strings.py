@@ -24,12 +24,12 @@ _DESC_TERMINATOR: Final = _TERMINATOR.translate(COMPLEMENT)
 
 
 def encode_bytes_asc(data: bytes) -> bytes:
-    """Encode a byte string so that it sorts as its bytes do."""
+    """Encode a byte string so that it sorts in the order of its bytes."""
     return b"\x12" + data.replace(_ESCAPE, _ESCAPED_ZERO) + _TERMINATOR
 
 
 def encode_bytes_desc(data: bytes) -> bytes:
-    """Encode a byte string so that it sorts against its bytes."""
+    """Encode a byte string so that it sorts in the reverse order of its bytes."""
     escaped = data.replace(_ESCAPE, _ESCAPED_ZERO) + _TERMINATOR
     return b"\x13" + escaped.translate(COMPLEMENT)
 
@@ -52,17 +52,17 @@ def decode_bytes_desc(buffer: bytes, position: int) -> tuple[bytes, int]:
 
 
 def encode_string_asc(text: str) -> bytes:
-    """Encode a string so that it sorts by its UTF-8 bytes."""
+    """Encode a string so that it sorts in the order of its UTF-8 bytes."""
     return encode_bytes_asc(text.encode())
 
 
 def encode_string_desc(text: str) -> bytes:
-    """Encode a string so that it sorts against its UTF-8 bytes."""
+    """Encode a string so that it sorts in the reverse order of its UTF-8 bytes."""
     return encode_bytes_desc(text.encode())
 
 
 def decode_string_asc(buffer: bytes, position: int) -> tuple[str, int]:
-    """Undo `encode_string_asc`; `EncodingError` also for bytes that are not UTF-8."""
+    """Undo `encode_string_asc`. Raises as `decode_bytes_asc`, and also for bytes that are not UTF-8."""
     data, end = decode_bytes_asc(buffer, position)
     return utf8(data, position), end
 
@@ -90,7 +90,7 @@ def _expect(marker: int, buffer: bytes, position: int) -> None:
 
 
 def _unescape(buffer: bytes, start: int) -> tuple[bytes, int]:
-    """Return the bytes up to the terminator without escapes, and the position after it."""
+    """Return the bytes up to the terminator, without escapes, and the position after the terminator."""
     return _split_escapes(buffer, start, _ESCAPE, _ESCAPED_ZERO, _TERMINATOR)
 
 

@@ -30,7 +30,7 @@ class KeyCodec(NamedTuple):
 
 
 def has_key_form(sql_type: SqlType) -> bool:
-    """Return whether columns of ``sql_type`` can be in a primary key. CockroachDB refuses the others too."""
+    """Return whether columns of ``sql_type`` can be in a primary key. CockroachDB refuses the same types."""
     if sql_type.kind is Kind.ARRAY:
         return sql_type.element is not None and has_key_form(sql_type.element)
     return sql_type.kind is Kind.ENUM or sql_type.kind in _CODECS
@@ -39,7 +39,8 @@ def has_key_form(sql_type: SqlType) -> bool:
 def key_codec(sql_type: SqlType, descending: bool) -> KeyCodec:
     """Return the codec for datums of ``sql_type`` in that direction, without NULL.
 
-    The key form of a collated string is its collation key: it cannot be written, and reads as ``None``.
+    The key form of a collated string is its collation key. The codec cannot write it, and reads it as
+    ``None``.
     """
     if sql_type.kind is Kind.ARRAY:
         return _array(sql_type, descending)
@@ -75,7 +76,7 @@ def _array(sql_type: SqlType, descending: bool) -> KeyCodec:
 def _through_bytes(
     to_bytes: Callable[[Any], bytes], from_bytes: Callable[[bytes], Any], descending: bool
 ) -> KeyCodec:
-    """Return the codec of a type that is written as the byte string which ``to_bytes`` returns."""
+    """Return the codec of a type whose datums are written as byte strings. ``to_bytes`` returns these."""
     write = byte_strings.encode_bytes_desc if descending else byte_strings.encode_bytes_asc
     read = byte_strings.decode_bytes_desc if descending else byte_strings.decode_bytes_asc
 

@@ -1,9 +1,9 @@
 """Decimals in keys: 0.m * 100^E, with the exponent in the marker and m as base-100 digits.
 
-A digit byte is 2c+1, the last one 2c, so that a shorter mantissa sorts first; 00 ends it. For example, 1.5 is
-0.0150 * 100^1: marker 2a (E = 1), digits 01 and 50 as 03 and 64, then 00. For negative numbers the digit
-bytes are complemented and the order of exponents is reversed. The scale is not kept: 10, 10.0 and 1E+1 share
-one key. Source: CockroachDB pkg/util/encoding/decimal.go.
+A digit c is written as the byte 2c+1, and the last digit as 2c, so that a shorter mantissa sorts first. The
+byte 00 ends the mantissa. For example, 1.5 is 0.0150 * 100^1: marker 2a (E = 1), digits 01 and 50 as 03 and
+64, then 00. For negative numbers the digit bytes are complemented, and the order of exponents is reversed.
+The scale is not kept: 10, 10.0 and 1E+1 share one key. Source: CockroachDB pkg/util/encoding/decimal.go.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ INFINITY: Final = 0x35
 NAN_DESC: Final = 0x36
 MARKERS: Final = range(NAN_ASC, NAN_DESC + 1)
 
-#: Larger exponents are refused by writer and reader. CockroachDB's own limit is far lower (apd, 100,000).
+#: Writer and reader refuse larger exponents. CockroachDB's own limit is far lower (apd, 100,000).
 MAX_EXPONENT: Final = 2_000_000_000
 _MAX_INLINE_EXPONENT: Final = 10
 _TERMINATOR: Final = b"\x00"
 
 
 def encode_decimal_asc(value: Decimal) -> bytes:
-    """Encode a decimal so that smaller numbers sort first, and NaN before all."""
+    """Encode a decimal so that smaller numbers sort first, and NaN before all numbers."""
     if value.is_nan():
         return bytes((NAN_ASC,))
     return _encode(value)
 
 
 def encode_decimal_desc(value: Decimal) -> bytes:
-    """Encode a decimal so that larger numbers sort first, and NaN behind all."""
+    """Encode a decimal so that larger numbers sort first, and NaN after all numbers."""
     if value.is_nan():
         return bytes((NAN_DESC,))
     return _encode(value.copy_negate())
 
 
 def decode_decimal_asc(buffer: bytes, position: int) -> tuple[Decimal, int]:
-    """Undo `encode_decimal_asc`, without trailing zeros; `EncodingError` when malformed."""
+    """Undo `encode_decimal_asc`. The number has no trailing zeros. Raises `EncodingError` when malformed."""
     marker = marker_at(buffer, position)
     special = _SPECIAL.get(marker)
     if special is not None:
@@ -96,7 +96,7 @@ def mantissa_of(value: Decimal) -> tuple[int, bytes]:
 
 
 def number_of(sign: str, exponent: int, mantissa: bytes) -> Decimal:
-    """Undo `mantissa_of`; ``sign`` is empty or a minus. `EncodingError` for malformed digits."""
+    """Undo `mantissa_of`; ``sign`` is empty or a minus. Raises `EncodingError` for malformed digits."""
     if not mantissa or not mantissa[-1] or mantissa[-1] % 2 or any(byte % 2 == 0 for byte in mantissa[:-1]):
         raise EncodingError(f"a decimal's digits are malformed ({mantissa.hex()})")
     if max(mantissa) > 2 * 99 + 1 or abs(exponent) > MAX_EXPONENT // 2:
@@ -143,7 +143,7 @@ def _negative_exponent(exponent: int) -> bytes:
 
 
 def _decode_exponent(marker: int, buffer: bytes, position: int) -> tuple[int, int]:
-    """Return (E, start of the mantissa)."""
+    """Return E, and the position where the mantissa begins."""
     start = position + 1
     if POSITIVE_UNIT <= marker < POSITIVE_LARGE:
         return marker - POSITIVE_UNIT, start

@@ -24,17 +24,17 @@ _BITS: Final = struct.Struct(">d")
 
 
 def encode_float_asc(value: float) -> bytes:
-    """Encode a float so that smaller numbers sort first, and NaN before all."""
+    """Encode a float so that smaller numbers sort first, and NaN before all numbers."""
     return _encode(value, NAN_ASC)
 
 
 def encode_float_desc(value: float) -> bytes:
-    """Encode a float so that larger numbers sort first, and NaN behind all."""
+    """Encode a float so that larger numbers sort first, and NaN after all numbers."""
     return _encode(-value, NAN_DESC)
 
 
 def decode_float_asc(buffer: bytes, position: int) -> tuple[float, int]:
-    """Undo `encode_float_asc`. Raises `EncodingError` when truncated or no float."""
+    """Undo `encode_float_asc`. Raises `EncodingError` for bytes that are truncated or no float."""
     marker = marker_at(buffer, position)
     if marker == ZERO:
         return 0.0, position + 1

@@ -76,7 +76,7 @@ def encode_varint_asc(value: int) -> bytes:
 
 
 def decode_varint_asc(buffer: bytes, position: int) -> tuple[int, int]:
-    """Undo `encode_varint_asc`. Raises `EncodingError` when truncated, no integer, or beyond 64 bits."""
+    """Undo `encode_varint_asc`. Raises `EncodingError` for bytes that are truncated or no 64-bit integer."""
     marker = marker_at(buffer, position)
     if ZERO <= marker <= SMALL_END:
         return marker - ZERO, position + 1

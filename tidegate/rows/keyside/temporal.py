@@ -31,7 +31,7 @@ _DAYS_PER_MONTH: Final = 30  # used for the order of intervals, not for adding t
 
 
 def encode_timestamp_asc(nanos: int) -> bytes:
-    """Encode nanoseconds since 1970 as seconds and a rest of 0..999,999,999 nanoseconds."""
+    """Encode nanoseconds since 1970 as whole seconds, and the remaining 0..999,999,999 nanoseconds."""
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
     return b"\x14" + encode_varint_asc(seconds) + encode_varint_asc(rest)
 
@@ -75,8 +75,9 @@ def decode_timetz_desc(buffer: bytes, position: int) -> tuple[TimeTz, int]:
 
 
 def encode_interval_asc(interval: Interval) -> bytes:
-    """Encode three numbers: the total in nanoseconds, with months of 30 days and days of 24 hours; the
-    months; the days.
+    """Encode an interval as three numbers: the total in nanoseconds, the months, and the days.
+
+    In the total a month has 30 days and a day has 24 hours.
     """
     integers = (_total_nanos(interval), interval.months, interval.days)
     return b"\x16" + b"".join(map(encode_varint_asc, integers))

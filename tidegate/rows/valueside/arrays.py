@@ -15,8 +15,8 @@ from tidegate.rows.take import Decode, Encode, take
 from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag
 from tidegate.rows.valueside.varints import decode_length, encode_length
 
-#: The most elements. A NULL is a bit here and several bytes elsewhere. The limit keeps an array from taking
-#: longer than a megabyte may take.
+#: The most elements. A NULL is one bit here, and several bytes in other forms. With this limit an array takes
+#: no more time than a megabyte may take.
 MAX_ELEMENTS: Final = 2 << 20
 
 _DIMENSIONS: Final = 0x0F
@@ -32,7 +32,10 @@ def encode_array(elements: Sequence[Any], wire_type: WireType, encode: Encode) -
 
 
 def decode_array(payload: bytes, wire_type: WireType, decode: Decode) -> tuple[Any, ...]:
-    """Undo `encode_array`. Raises `EncodingError` when malformed, of another element type, or too long."""
+    """Undo `encode_array`.
+
+    Raises `EncodingError` for an array that is malformed, of another element type, or too long.
+    """
     (header,), position = take(payload, 0, 1)
     if header & _DIMENSIONS != 1 or header & ~(_DIMENSIONS | _HAS_NULLS):
         raise EncodingError(f"an array's header 0x{header:02x} is not that of one dimension")
@@ -77,11 +80,11 @@ def _decode_elements(
 
 
 def _null_marks(bitmap: bytes, count: int) -> Iterable[bool]:
-    """Yield whether each element is NULL. It goes byte by byte, since shifting the bitmap for each element
-    takes n * n.
+    """Yield for each element whether it is NULL. The bitmap is read byte by byte: if it were shifted for each
+    element, the time would grow with n * n.
     """
     return islice(chain.from_iterable(map(_MARKS.__getitem__, bitmap)), count)
 
 
-#: The eight elements of each byte of a bitmap, lowest bit first.
+#: For each byte of a bitmap, the marks of its eight elements, lowest bit first.
 _MARKS: Final = tuple(tuple(bool(byte >> bit & 1) for bit in range(8)) for byte in range(256))

@@ -1,6 +1,6 @@
-"""Bare values: the only column of a family, tagged by its own type instead of standing in a tuple.
+"""Bare values: the only column of a family, with a tag of its own type, and in no tuple.
 
-A family other than the first holds its column so when the descriptor names it as the family's default column.
+A family has this form if it is not the first one, and if the descriptor names a default column for it.
 Source: CockroachDB pkg/sql/rowenc/valueside/legacy.go, pkg/roachpb/data.go.
 """
 
@@ -29,9 +29,7 @@ from tidegate.rows.valueside.vectors import encode_vector, vector_of
 
 
 class BareCodec(NamedTuple):
-    """The codec of one SQL type as a bare value: its tag, and the payload after the tag, which ends with
-    the value.
-    """
+    """The codec of one SQL type as a bare value. The value is a tag and a payload, which goes to the end."""
 
     tag: ValueTag
     encode: Encode
@@ -48,7 +46,7 @@ def bare_codec(sql_type: SqlType) -> BareCodec:
 
 
 def _whole(decode: Decode) -> Callable[[bytes], Any]:
-    """Return a reader of a whole payload, from a reader at a position that has to reach the payload's end."""
+    """Return a reader of a whole payload, from a reader of one datum, which must end with the payload."""
 
     def decode_whole(payload: bytes) -> Any:
         datum, end = decode(payload, 0)
@@ -71,7 +69,7 @@ def _array(sql_type: SqlType) -> BareCodec:
 
 
 def _tagged(kind: Kind, wire_type: WireType) -> tuple[Encode, Callable[[bytes], Any]]:
-    """Return the codec of the form in tuples without its tag, for types where the two forms agree."""
+    """Return the codec of a type whose bare form is its form in tuples without the tag."""
     codec = value_codec(SqlType(kind))
     return lambda datum: codec.encode(datum)[1], _whole(codec.decoders[wire_type])
 

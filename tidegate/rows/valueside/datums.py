@@ -1,4 +1,4 @@
-"""Datums in values: for each SQL type, the functions that write it behind its tag and read it back.
+"""Datums in values: for each SQL type, the functions that write it after its tag, and read it back.
 
 Source: CockroachDB pkg/sql/rowenc/valueside, pkg/util/encoding/encoding.go.
 """
@@ -44,7 +44,7 @@ def value_codec(sql_type: SqlType) -> ValueCodec:
 
 
 def element_codec(sql_type: SqlType) -> _Plain:
-    """Return the codec for array elements of ``sql_type``: they have no tags, and a boolean is one byte."""
+    """Return the codec for array elements of ``sql_type``. They have no tags, and a boolean is one byte."""
     if sql_type.kind is Kind.BOOL:
         return WireType.TRUE, scalars.encode_bool_element, scalars.decode_bool_element
     return _plain(sql_type)
@@ -75,7 +75,7 @@ _TIMESTAMP: Final = (WireType.TIME, scalars.encode_timestamp, scalars.decode_tim
 
 
 def _sized(wire_type: WireType, encode: Encode, whole: Callable[[bytes], Any]) -> _Plain:
-    """Return the codec of a type whose datums follow their length."""
+    """Return the codec of a type whose datums stand after their length."""
 
     def decode(buffer: bytes, position: int) -> tuple[Any, int]:
         data, end = scalars.decode_sized(buffer, position)

@@ -1,8 +1,8 @@
-"""Decimals in values: sign, exponent, and the coefficient with its trailing zeros, so that the scale is kept.
+"""Decimals in values: sign, exponent and coefficient. Trailing zeros of the coefficient keep the scale.
 
 The number is 0.digits * 10^e, where e = exponent + digit count. For example, 1.50 is 0.150 * 10^1: marker 34
-(positive, e above 0), e as ``89``, the coefficient 150 as ``96``. The coefficient has no length of its own
-and ends with the bytes. Source: CockroachDB pkg/util/encoding/decimal.go (non-sorting decimals).
+(positive, e above 0), e as ``89``, the coefficient 150 as ``96``. The coefficient has no length of its own:
+it goes to the end of the bytes. Source: CockroachDB pkg/util/encoding/decimal.go (non-sorting decimals).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate.rows.take import marker_at, take
 from tidegate.rows.valueside.varints import decode_uvarint, encode_uvarint
 
 #: The most bytes of a coefficient. Python refuses to turn longer integers into text
-#: (sys.set_int_max_str_digits). No real decimal comes near, and the bound keeps hostile input from costing
+#: (sys.set_int_max_str_digits). Real decimals are far shorter. Without the bound, hostile input could take
 #: quadratic time.
 _MAX_COEFFICIENT_BYTES: Final = 1700
 
@@ -84,7 +84,7 @@ def decode_decimal_body(body: bytes) -> Decimal:
 
 
 def encode_decimal(value: Decimal) -> bytes:
-    """Encode a decimal behind its length, as datums have it."""
+    """Encode a decimal after its length, which is the form of a datum."""
     body = encode_decimal_body(value)
     return encode_uvarint(len(body)) + body
 

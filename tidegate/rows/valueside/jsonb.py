@@ -1,10 +1,10 @@
 """JSONB payloads: a container header, one word per entry, then the entries' bytes.
 
 An entry word holds a type, and either the entry's length or an offset. Entry 0 and every 32nd entry after it
-have the offset of their end from the start of the data; the others have a length. An object counts its keys
-and its values separately, and the offsets go on from keys to values. Older payloads have a length everywhere,
-so a reader only looks at the flag. Source: CockroachDB docs/RFCS/20171005_jsonb_encoding.md,
-pkg/util/json/encode.go.
+have an offset: that of their end from the start of the data. The others have a length. An object numbers its
+keys and its values separately, and the offsets of values go on from those of keys. In older payloads all
+entries have a length, so a reader decides only by the flag in the word. Source: CockroachDB
+docs/RFCS/20171005_jsonb_encoding.md, pkg/util/json/encode.go.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _TYPE_MASK: Final = 0x7000_0000
 _IS_OFFSET: Final = 0x8000_0000
 _LENGTH_MASK: Final = 0x0FFF_FFFF
 
-#: The most levels of containers in containers. Each level is read by calls on the stack.
+#: The most levels of containers in containers. Each level takes calls on the stack.
 MAX_NESTING: Final = 256
-#: The most decimal places that one zero is printed with, and the most of all zeros in a document.
+#: The most decimal places of one zero, and the most of all zeros in a document together.
 MOST_ZERO_PLACES: Final = 2_000
 MAX_ZERO_PLACES: Final = 64 << 20
-#: A document with at most so many bytes cannot have as many places.
+#: A document with at most so many bytes cannot have so many decimal places.
 _UNCOUNTED_BYTES: Final = 256 << 10
 
 _WORD: Final = 4
@@ -53,10 +53,10 @@ class _Entry(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """An entry that is read, by the place of its data in the document.
+    """An entry that is read: its kind, and the place of its data in the document.
 
-    It has no copy of the data: containers in containers would have one at each level, which takes the depth
-    times the bytes.
+    It has no copy of the data. With containers in containers there would be a copy at each level, and these
+    copies would take as many bytes as the data times the depth.
     """
 
     kind: int
@@ -133,8 +133,8 @@ def _require_depth(depth: int) -> None:
 
 
 def _require_room(value: JsonValue) -> None:
-    """Refuse a document whose zeros print too many places: ``0E-1999`` has nine bytes here, and prints
-    2,001 digits.
+    """Refuse a document whose zeros would be printed with too many decimal places. For example, ``0E-1999``
+    has nine bytes here, and is printed with 2,001 digits.
     """
     places = 0
     pending = [value]

@@ -1,4 +1,4 @@
-"""Scalars in values, behind their tags: writes and reads their bytes.
+"""Writes and reads the bytes of scalars in values, which stand after their tags.
 
 Integers are zigzag LEB128 unless said otherwise. Source: CockroachDB pkg/util/encoding/encoding.go.
 """
@@ -20,7 +20,7 @@ from tidegate.rows.valueside.tags import WireType
 from tidegate.rows.valueside.varints import decode_length, decode_zigzag, encode_length, encode_zigzag
 
 _DOUBLE: Final = struct.Struct(">d")
-#: Python's own ends in 0.
+#: The NaN that Go writes: it ends in 1, and Python's own NaN ends in 0.
 _NAN: Final = bytes.fromhex("7ff8000000000001")
 _TWO_TO_63: Final = 1 << 63
 _TWO_TO_64: Final = 1 << 64
@@ -35,7 +35,7 @@ def encode_sized(data: bytes) -> bytes:
 
 
 def decode_sized(buffer: bytes, position: int) -> tuple[bytes, int]:
-    """Return the bytes that `encode_sized` encoded, and the position behind them.
+    """Return the bytes that `encode_sized` encoded, and the position after them.
 
     Raises `EncodingError` when they are cut off.
     """
@@ -44,7 +44,7 @@ def decode_sized(buffer: bytes, position: int) -> tuple[bytes, int]:
 
 
 def decode_string(buffer: bytes, position: int) -> tuple[str, int]:
-    """Undo `encode_string`, in one step, since most of a row is strings."""
+    """Undo `encode_string`. It does not call `decode_sized`, to save time: most of a row is strings."""
     if position < len(buffer) and (size := buffer[position]) < _LONG:
         start = position + 1
     else:
@@ -64,7 +64,7 @@ def encode_string(text: str) -> bytes:
 
 
 def encode_float(value: float) -> bytes:
-    """Encode a float in eight bytes, IEEE 754. There is one NaN, that of Go."""
+    """Encode a float in eight bytes, IEEE 754. Every NaN is written as the NaN of Go."""
     return _DOUBLE.pack(value) if value == value else _NAN
 
 
@@ -86,7 +86,7 @@ def decode_uuid(buffer: bytes, position: int) -> tuple[uuid.UUID, int]:
 
 
 def encode_timestamp(nanos: int) -> bytes:
-    """Encode seconds since 1970, and nanoseconds of the last one."""
+    """Encode nanoseconds since 1970 as whole seconds, and the remaining nanoseconds."""
     seconds, rest = divmod(nanos, NANOS_PER_SECOND)
     return encode_zigzag(seconds) + encode_zigzag(rest)
 
@@ -152,7 +152,7 @@ def decode_lsn(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_json(datum: Json) -> bytes:
-    """Encode a JSONB payload behind its length."""
+    """Encode a JSONB payload after its length."""
     return encode_sized(encode_jsonb(datum.value))
 
 
@@ -163,7 +163,7 @@ def decode_json(buffer: bytes, position: int) -> tuple[Json, int]:
 
 
 def encode_bool_element(value: bool) -> bytes:
-    """Encode a boolean in an array: the wire type stands for the value."""
+    """Encode a boolean in an array. The byte is the wire type that stands for the value."""
     return bytes((WireType.TRUE if value else WireType.FALSE,))
 
 

@@ -1,4 +1,4 @@
-"""Spatial datums in values: shapes as a protobuf message around their EWKB, boxes as four numbers.
+"""Spatial datums in values: a shape is a protobuf message that has its EWKB, a box is four numbers.
 
 Source: CockroachDB pkg/util/encoding/encoding.go (Geo and Box2D values), pkg/geo/geopb, pkg/roachpb/data.go.
 """
@@ -22,10 +22,10 @@ GEOMETRY: Final = 2
 
 _Z: Final = 1 << 30
 _M: Final = 1 << 29
-_COLLECTION: Final = 8  # 7 is "any shape", which no shape is
+_COLLECTION: Final = 8  # 7 means "any shape" and is no type of a shape
 _SIDES: Final = struct.Struct(">4d")
 
-#: Boxes in tuples and arrays have the form of keys, without the marker.
+#: Boxes in tuples and arrays have their form in keys, without the marker.
 encode_box, decode_box = encode_sides_asc, decode_sides_asc
 
 

@@ -1,7 +1,7 @@
 """Tags of datums in values: the difference of column ids, and the type of the bytes that follow.
 
-For example, the tag of an INT (3) in the column whose id is 2 above the one before is ``23``. Source:
-CockroachDB pkg/util/encoding/encoding.go (value encoding, `EncodeValueTag`).
+For example, the tag ``23`` is that of an INT (3) in a column whose id is 2 above that of the column before.
+Source: CockroachDB pkg/util/encoding/encoding.go (value encoding, `EncodeValueTag`).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class WireType(IntEnum):
 
 
 _TYPE_BITS: Final = 4
-_EXTENDED: Final = 15  # in the low four bits: the type follows as an integer of its own
+_EXTENDED: Final = 15  # value of the low four bits if the type follows as an integer of its own
 _BITS_PER_WORD: Final = 64
-#: Greater numbers are unknown. Readers of rows find a column's reader by its id and the wire type together,
-#: in which a wire type has eight bits.
+#: The greatest known wire type. Readers of rows find a column's reader by the column id and the wire type in
+#: one number, in which a wire type has eight bits.
 _MOST: Final = max(WireType)
 
 
-@cache  # few tables with few columns have few tags
+@cache  # few different tags are in use
 def encode_tag(column_delta: int, wire_type: int) -> bytes:
     """Return the tag of a datum whose column id is ``column_delta`` above that of the datum before it."""
     if wire_type < _EXTENDED:
@@ -78,10 +78,10 @@ def decode_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
 
 
 def skip_datum(buffer: bytes, position: int, wire_type: int) -> int:
-    """Return the position after the datum that starts at ``position`` (behind its tag).
+    """Return the position after the datum that starts at ``position``, after its tag.
 
-    It needs no column type, so it passes over columns that were dropped or are not public yet. Raises
-    `EncodingError` for an unknown wire type or truncated bytes.
+    The type of the column is not needed, so columns that were dropped or are not public yet can be passed
+    over. Raises `EncodingError` for an unknown wire type or truncated bytes.
     """
     skip = _SKIP.get(wire_type)
     if skip is None:
@@ -128,7 +128,7 @@ def _bit_array(buffer: bytes, position: int) -> int:
 def _tuple(buffer: bytes, position: int) -> int:
     """Skip a tuple.
 
-    Elements of a tuple in a tuple follow in the same way, so one count is enough for any nesting.
+    The elements of a tuple within a tuple stand in the same sequence, so one count is enough for any nesting.
     """
     left, position = decode_length(buffer, position)
     while left:

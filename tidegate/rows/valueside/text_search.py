@@ -1,7 +1,7 @@
-"""TSVECTOR and TSQUERY in values: counts, then lexemes behind their lengths.
+"""TSVECTOR and TSQUERY in values: counts, then lexemes, each after its length.
 
 Source: CockroachDB pkg/util/tsearch/encoding.go. Counts of terms and tokens have four bytes, positions and
-distances two, big endian. A position's weight is in its two highest bits.
+distances have two, all big endian. A position's weight is in its two highest bits.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _decode_token(data: bytes, position: int) -> tuple[TsOperand | TsOperation, 
 
 
 def _require_whole(query: TsQuery) -> None:
-    """Require that every operator has its operands, and that nothing follows the last one."""
+    """Require that every operator has its operands, and that nothing follows the last operand."""
     open_places = 1
     for token in query.tokens:
         if not open_places:

@@ -1,4 +1,4 @@
-"""Tuple bodies: the columns of a family, each behind a tag with the difference of its id from the last one's.
+"""Tuple bodies: the columns of a family, each after a tag with the difference between its id and the last id.
 
 Columns stand in the order of their ids, and NULL is left out. Source: CockroachDB docs/tech-notes/encoding.md
 (TUPLE encoding).
@@ -15,7 +15,7 @@ from tidegate.rows.take import Decode
 from tidegate.rows.valueside.datums import value_codec
 from tidegate.rows.valueside.tags import WireType, decode_tag, encode_tag, skip_datum
 
-_WIRE_BITS: Final = 8  # room for every wire type below a column id in one dictionary key
+_WIRE_BITS: Final = 8  # a dictionary key has the wire type in these bits, and the column id above them
 _EXTENDED: Final = 0x0F
 
 
@@ -40,8 +40,8 @@ class TupleCodec:
     def read_into(self, slots: list[Any], body: bytes, position: int) -> None:
         """Put the body's datums into ``slots``, one slot for each column that the codec was made for.
 
-        Other columns are passed over by their wire type. Raises `EncodingError` for a malformed body, or a
-        datum whose wire type is not one of its column's.
+        Other columns are passed over. Raises `EncodingError` for a malformed body, or for a datum whose wire
+        type its column cannot have.
         """
         end = len(body)
         column_id = 0
@@ -70,7 +70,7 @@ class TupleCodec:
     def write(self, slots: Sequence[Any], included: Set[int]) -> bytes:
         """Return the body that holds the datums of the ``included`` slots, without those that are ``None``.
 
-        Raises `EncodingError`, naming the column, for a datum that is not of its type.
+        Raises `EncodingError`, which names the column, for a datum that is not of the column's type.
         """
         parts: list[bytes] = []
         last_id = 0
@@ -86,12 +86,11 @@ class TupleCodec:
         return b"".join(parts)
 
     def _full_row(self, in_key: Set[int]) -> tuple[tuple[int, int, int, Decode], ...]:
-        """Return (tag, column id, slot, reader) for the first columns of a row without NULLs, while tags are
-        one byte.
+        """Return (tag, column id, slot, reader) for the first columns of a row without NULLs.
 
-        Most rows begin with these tags, and need only one comparison for each column. Key columns are left
-        out, since the value has them only sometimes. A type with several wire types has no single tag to
-        expect, so it ends the list.
+        Most rows begin with these tags, and then need only one comparison for each column. Key columns are
+        left out, since the value has them only sometimes. The list ends before the first tag of more than one
+        byte, and before the first type with several wire types, whose tag cannot be predicted.
         """
         full: list[tuple[int, int, int, Decode]] = []
         last_id = 0

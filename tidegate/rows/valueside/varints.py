@@ -1,9 +1,9 @@
 """The two variable-length integers of values, and signs by zigzag.
 
-``uvarint`` is LEB128, *least* significant group first, as in Go's encoding/binary and protobuf: datums have
-it. ``length`` is base 128, *most* significant group first: tags and lengths have it. For example, 300 is ``ac
-02`` as a uvarint and ``82 2c`` as a length. Below 128 both are the same, so a mix-up shows only from there
-on. Source: CockroachDB pkg/util/encoding/encoding.go (non-sorting varints).
+``uvarint`` is LEB128, *least* significant group first, as in Go's encoding/binary and protobuf. It is used in
+datums. ``length`` is base 128, *most* significant group first. It is used in tags and lengths. For example,
+300 is ``ac 02`` as a uvarint and ``82 2c`` as a length. Below 128 both are the same, so a mix-up shows only
+for numbers from 128 on. Source: CockroachDB pkg/util/encoding/encoding.go (non-sorting varints).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 
 from tidegate.errors import EncodingError
 
-_LONG: Final = 0x80  # a byte from here on is followed by others
-#: The shifts of the second to the ninth group of an integer. The tenth has only the 64th bit, and is the
-#: last.
+_LONG: Final = 0x80  # after a byte of this value or above, another one follows
+#: The shifts of the second to the ninth group of an integer. The tenth group is the last one, and has only
+#: the 64th bit.
 _SHIFTS: Final = tuple(range(7, 63, 7))
 _LAST_SHIFT: Final = 63
 _FURTHER_GROUPS: Final = (*_SHIFTS, _LAST_SHIFT)
@@ -59,8 +59,9 @@ def decode_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_zigzag(value: int) -> bytes:
-    """Encode a signed 64-bit integer as LEB128, with the sign in the lowest bit: 1 is ``02``, -1 is
-    ``01``.
+    """Encode a signed 64-bit integer as LEB128, with the sign in the lowest bit.
+
+    For example, 1 is ``02``, and -1 is ``01``.
     """
     if not _MIN_INT64 <= value <= _MAX_INT64:
         raise EncodingError(f"{value} does not fit in 64 bits with a sign")

@@ -43,10 +43,10 @@ class FeedLookup:
     Attributes:
         connection: to the workers' cluster.
         app_id: the application.
-        urls: addresses of workers; without any, those of the workers with these ``data_dirs`` are found at
-            each look.
+        urls: addresses of workers. If there are none, each look finds the addresses of the workers that have
+            these ``data_dirs``.
         data_dirs: data directories of workers on this machine.
-        most: feeds that are explained at a look; the others are only listed.
+        most: how many feeds a look explains; the others are only listed.
     """
 
     connection: KafkaConnection
@@ -56,7 +56,7 @@ class FeedLookup:
     most: int = 50
 
     def look(self) -> FeedsLook:
-        """Ask Kafka and the workers, which takes as long as the slowest of them.
+        """Return the feeds as Kafka and the workers tell them now. This takes as long as the slowest answer.
 
         Raises ``InputError`` when the jobs topic does not exist, ``BrokerUnavailable`` when Kafka does not
         answer, ``StateError`` for records of a newer version.
@@ -78,15 +78,15 @@ class FeedLookup:
     ) -> ShownFeed:
         try:
             return explained_feed(questions.gather(id_, feed, now_ms), records)
-        except TidegateError as error:  # of this feed alone: the others are shown
+        except TidegateError as error:  # it concerns this feed alone: the others are explained
             return listed_feed(id_, feed, now_ms, str(error))
         except Exception:
             _LOGGER.exception("feed %s cannot be explained", id_)
             return listed_feed(id_, feed, now_ms, _NOT_EXPLAINED)
 
     def _records(self, feeds: Iterable[tuple[FeedId, FeedView]]) -> Mapping[FeedId, int]:
-        """Return how many records the topics of each feed have had; feeds whose cluster does not answer are
-        left out. Each cluster is asked once.
+        """Return how many records the topics of each feed have had so far. Feeds whose cluster does not
+        answer are left out. Each cluster is asked once.
         """
         places: dict[FeedId, list[TopicPartition]] = {}
         clusters: defaultdict[str, list[FeedId]] = defaultdict(list)
@@ -96,7 +96,7 @@ class FeedLookup:
                 topics = FeedTopics.of(id_, feed)
                 connection = topics.connection(self.connection)
             except TidegateError:
-                continue  # it has no topics yet, or may not write where it is to
+                continue  # the feed has no topics yet, or it may not write to its sink
             places[id_] = [
                 TopicPartition(target.topic, number)
                 for target in topics.targets

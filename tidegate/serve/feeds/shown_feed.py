@@ -14,9 +14,9 @@ from tidegate.client.why.explanation import Explanation, explain
 from tidegate.client.why.finding import Finding, Keys
 from tidegate.redaction import redacted
 
-#: Ranges of a feed that are shown, the slowest first.
+#: The most ranges of a feed that are shown, the slowest first.
 _MOST_RANGES: Final = 5
-#: Findings of a feed that are shown beside the answer.
+#: The most findings of a feed that are shown after the first one.
 _MOST_ALSO: Final = 5
 
 
@@ -48,16 +48,17 @@ class ShownFeed:
 
     Attributes:
         feed: its id.
-        epoch: its epoch; rates are of one epoch.
+        epoch: its epoch; a rate compares looks of one epoch.
         status: its state, as ``tidegate feed list`` has it.
         engine: what runs it; empty where that is not known.
         tables: the names of its tables.
-        high_water: up to where its output is complete, as text; ``None`` before its initial scan is done.
-        lag_ms: how far that is behind the clock.
-        why: what holds it back, the first finding before all others; none for a feed that was not asked for.
+        high_water: the timestamp up to which its output is complete, as text; ``None`` before its initial
+            scan is done.
+        lag_ms: how far the high-water is behind the clock.
+        why: what holds it back, the main finding first; empty for a feed that was not asked for.
         ranges: its slowest ranges.
-        records: how many records its topics have had so far; ``None`` where nobody can tell.
-        error: why nothing more is known of it; empty if nothing is amiss.
+        records: how many records its topics have had so far; ``None`` where that is not known.
+        error: why nothing more is known of it; empty if there is no error.
     """
 
     feed: str
@@ -89,7 +90,7 @@ class ShownFeed:
 
 
 def listed_feed(feed_id: str, feed: FeedView, now_ms: int, error: str = "") -> ShownFeed:
-    """Return a feed as the jobs topic alone tells it."""
+    """Return a feed with what the jobs topic tells; nothing else is asked."""
     definition, high_water = feed.definition, feed.high_water
     return ShownFeed(
         feed_id,
@@ -123,7 +124,7 @@ def explained_feed(evidence: Evidence, records: int | None = None) -> ShownFeed:
 
 
 def _slowest(evidence: Evidence, explanation: Explanation) -> Iterator[ShownRange]:
-    """Yield the ranges of the lowest span, the slowest first."""
+    """Yield the ranges of the feed's lowest span, the slowest first."""
     if explanation.span is None:
         return
     state = evidence.feed.current_state
@@ -147,7 +148,10 @@ def _finding(finding: Finding) -> Mapping[str, str]:
 
 
 def most_behind_first(feeds: Iterable[tuple[str, FeedView]]) -> list[tuple[str, FeedView]]:
-    """Return feeds in the order in which they are asked for: those that run, the lowest high-water first."""
+    """Return feeds in the order in which they are asked for.
+
+    Feeds that run come before the others, and a lower high-water comes before a higher one.
+    """
 
     def place(item: tuple[str, FeedView]) -> tuple[bool, int, str]:
         high_water = item[1].high_water

@@ -1,6 +1,6 @@
-"""The keys with which clients cancel.
+"""The keys with which clients cancel commands.
 
-Whoever has a key can end the command of its connection, and nothing else.
+Whoever has the key of a connection can end the command of that connection, and can do nothing else.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class CancelKeys:
         self._by_process.pop(process_id, None)
 
     def cancel(self, process_id: int, secret: bytes) -> bool:
-        """End the command of the connection that has this key. Return whether one has it.
+        """End the command of the connection that has this key. Return whether a connection has it.
 
-        The asker is not told.
+        The client that asks is not told.
         """
         known = self._by_process.get(process_id)
         if known is None or not hmac.compare_digest(known[0], secret):

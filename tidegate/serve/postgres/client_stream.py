@@ -1,7 +1,7 @@
-"""One client's bytes, both ways.
+"""The bytes of one client, in both directions.
 
-Bytes that a client sends ahead wait in a buffer with a bound. Writing waits until the client reads on: nobody
-else waits for it. That a client is gone is noticed while a command runs, too.
+Bytes that a client sends ahead wait in a buffer with a bound. Writing waits until the client reads on; other
+clients do not wait for it. The server notices that a client is gone even while a command runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate.errors import WireBroken
 from tidegate.serve.keepalive import keep_alive
 from tidegate.serve.limits import ServeLimits
 
-#: A transport hands over up to 256 KiB at a time; what comes after the bound still waits in its buffer.
+#: A transport hands over up to 256 KiB at a time. Bytes that come after the bound wait in the buffer too.
 _SLACK_BYTES: Final = 64 * 1024
 
 
@@ -37,11 +37,11 @@ class ClientStream(asyncio.Protocol):
         self._drained: asyncio.Future[None] | None = None
         self._reading_paused = False
         self._ahead_until: asyncio.TimerHandle | None = None
-        self._taken_at = 0.0  # when the session has taken a message, by the loop's clock
+        self._taken_at = 0.0  # when the session took its last message, by the loop's clock
         self._is_too_far_ahead = False
         #: Whether the client has closed the connection, or the connection broke.
         self.gone = False
-        #: What is called when the client is gone, or too far ahead: it ends the command that runs.
+        #: This is called when the client is gone, or too far ahead. It ends the command that runs.
         self.on_gone: Callable[[], None] | None = None
         self.encrypted = False
 
@@ -66,7 +66,7 @@ class ClientStream(asyncio.Protocol):
         self._wake(self._read_waiter)
 
     def eof_received(self) -> bool:
-        """Take the end of what the client sends as the end of the connection, as this protocol does."""
+        """End the connection when the client ends its side, as PostgreSQL's protocol wants it."""
         self._end()
         return False
 
@@ -105,7 +105,8 @@ class ClientStream(asyncio.Protocol):
     async def write(self, data: bytes) -> None:
         """Send whole messages, and wait until the client has taken enough. Raises ``ConnectionError``.
 
-        A cancel while it waits leaves no message in parts: all bytes are on their way before it waits.
+        If it is cancelled while it waits, no message stays half sent: it waits after all bytes were handed
+        over.
         """
         self.write_now(data)
         while self._drained is not None and not self._drained.done():
@@ -123,13 +124,13 @@ class ClientStream(asyncio.Protocol):
             )
 
     def write_now(self, data: bytes) -> None:
-        """Send bytes without waiting: for the last ones. Raises ``ConnectionError``."""
+        """Send bytes without waiting, for the last bytes of a connection. Raises ``ConnectionError``."""
         if self.gone:
             raise ConnectionResetError("the client is gone")
         self._writer.write(data)
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
-        """Go on in TLS. Raises ``WireBroken`` for bytes that came before it: anybody can have sent them."""
+        """Go on in TLS. Raises ``WireBroken`` if bytes came before TLS: anybody can have sent them."""
         if self._buffer:
             raise WireBroken(
                 "Bytes came after the request for TLS and before TLS: they could be anybody's. "
@@ -145,7 +146,7 @@ class ClientStream(asyncio.Protocol):
         self.encrypted = True
 
     def close(self) -> None:
-        """End the connection once the client has what was written, or after a while without."""
+        """End the connection once the client has what was written, or after ``close_s`` seconds."""
         self._writer.close()
         asyncio.get_running_loop().call_later(self._limits.close_s, self._writer.abort)
 
@@ -170,8 +171,9 @@ class ClientStream(asyncio.Protocol):
             self.on_gone()
 
     def _look_ahead(self) -> None:
-        """Give the client up that waits for its session for too long: while nothing is read from it, nobody
-        hears that it is gone.
+        """End the command of a client whose session has taken no message for too long.
+
+        While nothing is read from the client, the server cannot notice that it is gone.
         """
         loop = asyncio.get_running_loop()
         until = self._taken_at + self._limits.ahead_s

@@ -13,7 +13,7 @@ from tidegate.serve.postgres.sql_words import not_supported, statements, syntax_
 from tidegate.subscribe.statement.faults import StatementFault
 from tidegate.subscribe.statement.parser import MOST_CHARACTERS
 
-#: Characters of a query that is read at once: in some milliseconds.
+#: The most characters of a query that is read in the event loop. It takes some milliseconds.
 _SHORT: Final = 4_096
 _MOST_COMMANDS: Final = 1_000
 #: Why a statement with parameters is refused.
@@ -27,7 +27,7 @@ QueryCommands: TypeAlias = list[Command | RequestRefused]
 
 
 class CommandReader:
-    """Reads short queries at once. It reads long ones in a thread, one at a time."""
+    """Reads short queries in the event loop, and long ones in a thread, one at a time."""
 
     __slots__ = ("_thread",)
 
@@ -43,7 +43,11 @@ class CommandReader:
         return await self._read(_query, text)
 
     async def prepared(self, text: str) -> Command | None:
-        """Read a statement that is to be prepared; ``None`` for an empty one. Raises the same."""
+        """Read a statement that is to be prepared; ``None`` for an empty one.
+
+        Raises ``SubscribeStatementError`` as ``query`` does, and ``RequestRefused`` for a statement that
+        cannot be prepared.
+        """
         return await self._read(_prepared, text)
 
     async def _read(self, read: Callable[[str], _Read], text: str) -> _Read:
@@ -61,9 +65,10 @@ class CommandReader:
 
 
 def _query(text: str) -> QueryCommands:
-    """Read all commands before the first is run.
+    """Read all commands of a query.
 
-    It may run for days, and the words of the others take much memory.
+    They are read before the first one runs: that one may run for days, and until then the words of the other
+    commands would take much memory.
     """
     cut = statements(text)
     if len(cut) > _MOST_COMMANDS:

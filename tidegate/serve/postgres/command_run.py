@@ -80,7 +80,7 @@ class CommandRun:
         self.process_id = 0
 
     async def simple(self, command: Command) -> None:
-        """Carry out a command of a simple query: its columns come before its rows."""
+        """Carry out a command of a simple query. The client gets its columns, then its rows."""
         match command:
             case Subscribe() | CopyOut():
                 cursor = await self._open(command.text, command.position)
@@ -101,7 +101,7 @@ class CommandRun:
                 await self._plain(command)
 
     async def execute(self, portal: Portal, max_rows: int) -> None:
-        """Carry out a portal, which was described before; up to ``max_rows`` rows, 0 for all.
+        """Carry out a portal, which was described before. Give up to ``max_rows`` rows; 0 stands for all.
 
         A portal that is carried out again goes on after the rows that it has given.
         """
@@ -121,7 +121,7 @@ class CommandRun:
     async def described(self, command: Command | None) -> StreamColumns | None:
         """Return the columns of a command's rows; ``None`` for a command that gives no rows.
 
-        In a block that has failed, only the latter are described.
+        In a block that has failed, only commands that give no rows are described.
         """
         self._transaction.require_not_failed(ends=not isinstance(command, _GIVE_ROWS))
         match command:
@@ -145,7 +145,7 @@ class CommandRun:
     async def execute_named(self, name: str, max_rows: int) -> None:
         """Carry out a portal by its name, or a cursor, which is a portal too.
 
-        In a block that has failed only those that end it are.
+        In a block that has failed, only portals that end the block are carried out.
         """
         if self._is_cursor(name):
             self._transaction.require_not_failed(ends=False)
@@ -191,7 +191,7 @@ class CommandRun:
         return wire.row_description(cursor.columns)
 
     async def _to_the_end(self, command: Subscribe | CopyOut, cursor: Cursor, rows: int) -> int:
-        """Give all rows that are left. Returns how many were given in all, ``rows`` of them before."""
+        """Give all rows that are left. Returns how many were given in all; ``rows`` were given before."""
         copies = isinstance(command, CopyOut)
         form, encode = (_COPY, encode_copy) if copies else (_ROWS, encode_rows)
         for piece in cursor.rest():
@@ -202,7 +202,7 @@ class CommandRun:
             for count, chunk in self._encoded.chunks(batch, form, encode):
                 await self._stream.write(chunk)
                 rows += count
-                await asyncio.sleep(0)  # a client that takes all at once must not hold up the others
+                await asyncio.sleep(0)  # a client that never waits must not hold up the others
         await self._stream.write(
             wire.COPY_DONE + wire.complete(f"COPY {rows}") if copies else wire.complete(f"SUBSCRIBE {rows}")
         )
@@ -218,7 +218,7 @@ class CommandRun:
                     "0A000",
                     "try again",
                 )
-        if isinstance(command, CopyOut):  # each time: CopyDone has to follow on a CopyOutResponse
+        if isinstance(command, CopyOut):  # at each execution: CopyDone has to follow a CopyOutResponse
             await self._stream.write(self._head(command, portal.cursor))
         if isinstance(command, CopyOut) or not max_rows:
             portal.given = await self._to_the_end(command, portal.cursor, portal.given)
@@ -315,9 +315,9 @@ class CommandRun:
 
 
 def _wait_s(command: Fetch, portal: Portal) -> float | None:
-    """Return how long a FETCH waits for rows; ``None`` for the time until there is one.
+    """Return how many seconds a FETCH waits for rows; ``None`` if it waits until there is a row.
 
-    One that goes on waits for what is left of its time.
+    A FETCH that was suspended and goes on waits for what is left of its time.
     """
     if command.timeout_s is None:
         return 0.0 if portal.given else None

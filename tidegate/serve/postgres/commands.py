@@ -1,7 +1,7 @@
-"""The commands of a session, from SQL.
+"""Reads the commands of a session from SQL.
 
-What is here is what clients send around a SUBSCRIBE. Anything else is refused by name: this server has no
-tables to select from.
+These are the commands that clients send before and after a SUBSCRIBE. All others are refused with an error
+that names them: this server has no tables to select from.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_CONSTANTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """``SUBSCRIBE ...``: rows until its end. ``position`` is its offset in the query."""
+    """``SUBSCRIBE ...``: gives rows until its end. ``position`` is its offset in the query."""
 
     text: str
     position: int = 0
@@ -86,14 +86,14 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class CloseCursor:
-    """``CLOSE cursor``, or of all of them with an empty name."""
+    """``CLOSE cursor``. An empty name stands for all cursors."""
 
     cursor: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetSetting:
-    """``SET name = value``; ``None`` for its default."""
+    """``SET name = value``; the value is ``None`` for the setting's default."""
 
     name: str
     value: str | None
@@ -108,7 +108,7 @@ class ShowSetting:
 
 @dataclass(frozen=True, slots=True)
 class ShowTables:
-    """``SHOW TABLES``: what can be subscribed to."""
+    """``SHOW TABLES``: gives the tables that can be subscribed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class ShowColumns:
 
 @dataclass(frozen=True, slots=True)
 class Deallocate:
-    """``DEALLOCATE name``, or of all prepared statements with an empty name."""
+    """``DEALLOCATE name``. An empty name stands for all prepared statements."""
 
     name: str
 
@@ -207,7 +207,7 @@ def _copy(reader: WordReader, statement: Statement) -> Command:
 
 
 def _begin(reader: WordReader, _: Statement) -> Command:
-    while reader.words:  # isolation and access modes: subscriptions have one
+    while reader.words:  # isolation and access modes change nothing for subscriptions
         reader.one("word", "sign")
     return BeginBlock()
 

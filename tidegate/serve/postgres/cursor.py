@@ -1,4 +1,4 @@
-"""A cursor: an open subscription, and what has been read of it and not given yet.
+"""A cursor: an open subscription, and the rows that were read from it and not given yet.
 
 | FETCH | gives |
 |---|---|
@@ -8,7 +8,8 @@
 | ``n c WITH (timeout = '1s')`` | n rows, or those of one second |
 | ``ALL c WITH (timeout = '1s')`` | all rows of one second |
 
-At the subscription's end each gives what is left. Source: Materialize ``src/sql/src/plan/statement/scl.rs``.
+At the subscription's end each FETCH gives what is left. Source: Materialize
+``src/sql/src/plan/statement/scl.rs``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 
 class Cursor:
-    """Reads one subscription. At most one batch waits here: a client that does not read holds its source."""
+    """Reads one subscription. At most one batch waits here: if a client does not read, its source waits."""
 
     __slots__ = ("_at", "_ended", "_pending", "_rows", "_stream", "columns")
 
@@ -34,7 +35,7 @@ class Cursor:
         self._rows: Sequence[RowValues] = ()
         self._at = 0
         self._ended = False
-        #: The call of ``next`` that outlasts a FETCH whose time was over.
+        #: The call of ``next`` that still runs after a FETCH whose time was over.
         self._pending: asyncio.Task[SubscriptionBatch | None] | None = None
 
     @property
@@ -50,7 +51,7 @@ class Cursor:
             yield piece
 
     async def batches(self) -> AsyncIterator[SubscriptionBatch]:
-        """Yield every further batch to the end; ``rest`` is before them."""
+        """Yield every further batch to the end. Take ``rest`` before them."""
         while (batch := await self._next(None)) is not None:
             yield batch
 
@@ -75,7 +76,7 @@ class Cursor:
             yield piece
 
     async def _next(self, wait_s: float | None) -> SubscriptionBatch | None:
-        """Return the next batch; ``None`` at the end, and if none comes within ``wait_s`` seconds."""
+        """Return the next batch; ``None`` at the end, or if none comes within ``wait_s`` seconds."""
         if self._ended:
             return None
         if self._pending is None:
@@ -89,7 +90,7 @@ class Cursor:
         return batch
 
     async def close(self) -> None:
-        """End the subscription, also if this call is cancelled: a second cancel may come meanwhile."""
+        """End the subscription, even if this call is cancelled: a second cancel may come while it waits."""
         self._ended = True
         task, self._pending = self._pending, None
         try:
@@ -97,6 +98,6 @@ class Cursor:
                 task.cancel()
                 await asyncio.wait({task})
                 if not task.cancelled():
-                    task.exception()  # it is known to nobody, and nobody waits for it
+                    task.exception()  # nobody asks for the error
         finally:
             await self._stream.close()

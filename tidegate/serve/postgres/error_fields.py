@@ -1,4 +1,4 @@
-"""Errors as the fields of PostgreSQL's ErrorResponse.
+"""Describes errors by the fields of PostgreSQL's ErrorResponse.
 
 | field | has |
 |---|---|
@@ -25,7 +25,7 @@ _MOST_CHARACTERS: Final = 4_000
 def error_fields(error: BaseException, *, position: int = 0, fatal: bool = False) -> dict[str, str]:
     """Return the fields of an error; ``position`` is where its statement begins in the query.
 
-    An exception that nobody foresaw is logged, and its text is kept from the client.
+    An exception of any other kind than ``TidegateError`` is logged, and the client does not get its text.
     """
     severity = "FATAL" if fatal else "ERROR"
     if not isinstance(error, TidegateError):

@@ -26,7 +26,7 @@ _SECRET_BYTES: Final = {wire.PROTOCOL_3_0: 4, wire.PROTOCOL_3_2: 32}
 
 
 class PostgresFront:
-    """A server for clients of PostgreSQL's protocol. Whatever one of them does, the others go on."""
+    """A server for clients of PostgreSQL's protocol. Nothing that one client does stops the others."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class PostgresFront:
             refused = str(getattr(error, "sqlstate", "")).startswith(_LOGIN_CLASS)
             self._subscriptions.counts.refused_logins["postgres"] += refused
             _say_last(stream, error)
-        except OSError as error:  # of TLS: there is nobody who could be told
+        except OSError as error:  # an error of TLS: the client cannot be told any more
             _LOG.info("A connection of the PostgreSQL front broke, and its statement ends: %s", error)
         except Exception as error:
             _say_last(stream, error)

@@ -11,15 +11,15 @@ _Value = TypeVar("_Value")
 
 
 class KeptNames(Generic[_Value]):
-    """Values by their names, up to a number of them and up to so many characters of names and texts.
+    """Values by their names. There is a limit to their number, and to the characters of all names and texts.
 
-    A value's text is that of the statement that it keeps in memory.
+    The text of a value is the text of the statement that the value keeps in memory.
     """
 
     __slots__ = ("_kept", "_most", "_most_characters", "_what")
 
     def __init__(self, what: str, limits: ServeLimits) -> None:
-        """``what`` says in errors what the values are: "portals"."""
+        """``what`` says in errors what the values are, such as "portals"."""
         self._what = what
         self._most = limits.names
         self._most_characters = limits.kept_characters
@@ -42,7 +42,7 @@ class KeptNames(Generic[_Value]):
         return self._kept[name].characters
 
     def require_room(self, name: str, characters: int) -> None:
-        """Raise ``RequestRefused`` where no value with a text of so many characters can be kept."""
+        """Raise ``RequestRefused`` if there is no room for a value with a text of so many characters."""
         others = [(each, kept.characters) for each, kept in self._kept.items() if each != name]
         if len(others) >= self._most:
             raise RequestRefused(f"A session has up to {self._most} {self._what}", "too_many_names", "54000")
@@ -55,17 +55,17 @@ class KeptNames(Generic[_Value]):
             )
 
     def put(self, name: str, value: _Value, characters: int) -> None:
-        """Keep a value, in place of the one that has the name. Raises ``RequestRefused``."""
+        """Keep a value. It replaces the value that has this name. Raises ``RequestRefused``."""
         self.require_room(name, characters)
         self._kept[name] = _Kept(value, characters)
 
     def pop(self, name: str) -> _Value | None:
-        """Give a value up and return it; ``None`` if there is none of this name."""
+        """Remove a value and return it; ``None`` if there is none of this name."""
         kept = self._kept.pop(name, None)
         return None if kept is None else kept.value
 
     def clear(self) -> None:
-        """Give all of them up."""
+        """Remove all values."""
         self._kept.clear()
 
 

@@ -1,10 +1,11 @@
-"""A client's way from its first byte to its login.
+"""The steps of a client from its first byte to its login.
 
 1. The client may ask for TLS and for GSSAPI first, in either order. GSSAPI is refused.
-2. It sends its startup message, or asks for a cancel on behalf of another connection, which ends this one.
-3. An address that others reach takes TLS alone.
-4. Without users (which loopback alone may be) everybody is let in. Else the client shows that it knows its
-   password, by SCRAM-SHA-256.
+2. The client sends its startup message. Or it asks to cancel the command of another connection; then this
+   connection ends.
+3. If others can reach the server's address, a client without TLS is refused.
+4. If the server has no users, everybody is let in. This is allowed on loopback only. Otherwise the client
+   shows that it knows its password, by SCRAM-SHA-256.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Admission:
     """The conditions under which a client is let in.
 
     Attributes:
-        users: their verifiers; ``None`` lets everybody in.
-        tls: what TLS is spoken with; ``None`` for none.
+        users: the verifiers of users; ``None`` lets everybody in.
+        tls: the settings of TLS; ``None`` if the server does not speak TLS.
         tls_required: whether a client without TLS is refused.
     """
 
@@ -80,7 +81,7 @@ async def admit(
 ) -> Client | None:
     """Take steps 3 and 4. Returns the client; ``None`` if it is gone.
 
-    Raises ``RequestRefused`` for one that is not let in.
+    Raises ``RequestRefused`` for a client that is not let in.
     """
     user = message.params.get("user", "")
     if not user:
@@ -98,7 +99,10 @@ async def admit(
 
 
 async def _proves(stream: ClientStream, exchange: ScramExchange, user: str, limits: ServeLimits) -> bool:
-    """Whether the client has proved the password; ``False`` if it is gone. Raises ``RequestRefused``."""
+    """Return whether the client has proved that it knows the password; ``False`` if it is gone.
+
+    Raises ``RequestRefused``.
+    """
     length_of = partial(wire.frame_bytes, most_bytes=limits.startup_bytes)
     await stream.write(wire.sasl_request(MECHANISM))
     frame = await stream.read(length_of)

@@ -18,14 +18,14 @@ from tidegate.serve.stream_source import StreamColumns
 
 @dataclass(slots=True)
 class Portal:
-    """A command that is about to be executed, or has been in part.
+    """A command that is about to be executed, or that was executed in part.
 
     Attributes:
         command: what it executes; ``None`` for an empty statement.
-        described: the columns that the client was told.
+        described: the columns that the client has been told.
         cursor: the subscription, once it is open.
         answer: the answer to a small command, once there is one.
-        until_s: when the time of a FETCH is over, by the monotonic clock; ``None`` where it has none.
+        until_s: when the time of a FETCH is over, by the monotonic clock; ``None`` if it has no such time.
         given: how many of its rows were given.
         is_done: whether it gives no more rows.
     """
@@ -59,7 +59,7 @@ class PreparedStatements:
         self._statements.require_room(message.statement, len(message.query))
 
     def keep(self, message: wire.Parse, command: Command | None) -> None:
-        """Keep a statement by its name, with the command that was read of it."""
+        """Keep the command that was read from a statement, by the statement's name."""
         self._statements.put(message.statement, command, len(message.query))
 
     def command(self, name: str) -> Command | None:
@@ -87,7 +87,10 @@ class PreparedStatements:
         return self.portals[name]
 
     def forget(self, name: str) -> None:
-        """Drop a prepared statement, or all of them with an empty name."""
+        """Drop a prepared statement. An empty name stands for all of them.
+
+        Raises ``RequestRefused`` for an unknown name.
+        """
         if name:
             self.command(name)
             self._statements.pop(name)

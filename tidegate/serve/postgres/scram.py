@@ -6,9 +6,9 @@
     c=biws,r=<both nonces>,p=<proof>   ->
                                        <-    v=<signature>
 
-A user that does not exist gets a salt too, always the same one, with the iterations of some user that exists,
-and takes the same steps as one with a wrong password. Channel binding is not offered. libpq sends an empty
-user name, the startup message has it.
+A user that does not exist gets a salt too. It is always the same one, with the iterations of some user that
+exists. Such a user takes the same steps as a user with a wrong password. Channel binding is not offered.
+libpq sends an empty user name here, since the startup message has the name.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_verifier(text: str) -> Verifier:
 
 
 class Verifiers:
-    """The verifiers of all users. An unknown user gets one that no password fits."""
+    """The verifiers of all users. An unknown user gets a verifier that no password fits."""
 
     __slots__ = ("_by_user", "_forms", "_secret")
 
@@ -102,8 +102,8 @@ class Verifiers:
     def of(self, user: str) -> Verifier:
         """Return the user's verifier. An unknown user gets a made-up one, the same one each time.
 
-        Its iterations, and the length of its salt, are those of some user: else they would tell the two
-        apart.
+        Its iterations, and the length of its salt, are those of some user. Otherwise they would show that the
+        user is unknown.
         """
         made_up = hmac.digest(self._secret, user.encode(), _HASH)
         forms = self._forms or [(ITERATIONS, _SALT_BYTES)]
@@ -164,7 +164,10 @@ def _malformed(what: str) -> RequestRefused:
 
 
 def _prepared(password: str) -> str:
-    """Return the password as clients hash it (SASLprep, RFC 4013): they keep one that cannot be prepared."""
+    """Return the password as clients hash it: prepared by SASLprep (RFC 4013).
+
+    Clients hash a password that cannot be prepared as it is.
+    """
     if password.isascii():
         return password
     kept = "".join(

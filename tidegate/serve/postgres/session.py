@@ -1,8 +1,8 @@
-"""The session of one client that has logged in: reads its messages one by one and answers each.
+"""The session of one client that has logged in. It reads the client's messages and answers each in turn.
 
-A command runs as a task of its own. A cancel and a client that is gone end that task, and with it the
-subscription that it reads; the session goes on after a cancel. The next message is read when the command is
-done.
+A command runs as a task of its own. A cancel ends that task, and so does the end of the client. With the task
+ends the subscription that it reads. After a cancel the session goes on. The next message is read when the
+command is done.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Session:
                 if isinstance(message, wire.Terminate):
                     return
                 await self._answer(message)
-                await asyncio.sleep(0)  # a client that sends much ahead must not hold up the others
+                await asyncio.sleep(0)  # a client that sends many messages ahead must not hold up the others
         finally:
             await self._run.close()
 
@@ -101,7 +101,7 @@ class Session:
     async def _ready(self) -> None:
         """Tell the client that the next query may come.
 
-        Outside a block the command's own transaction ends first.
+        Outside a block, the transaction of the command that has run ends first.
         """
         if self._transaction.status is wire.IDLE:
             await self._run.end_transaction()
@@ -168,7 +168,7 @@ class Session:
             case wire.Describe(kind="P"):
                 await self._stream.write(_row_description(await self._run.describe_portal(message.name)))
             case wire.Execute():
-                most = message.max_rows if message.max_rows <= _LARGEST_INT4 else 0  # it was below zero
+                most = message.max_rows if message.max_rows <= _LARGEST_INT4 else 0  # negative on the wire
                 await self._run.execute_named(message.portal, most)
             case wire.Close(kind="P"):
                 await self._run.close_portal(message.name)

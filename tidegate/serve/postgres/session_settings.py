@@ -1,7 +1,7 @@
-"""The settings of a session, which SET and SHOW are about.
+"""The settings of a session, for SET and SHOW.
 
-Clients set what servers of PostgreSQL have; it is kept so that SHOW has it, and changes nothing. One setting
-is ours: ``tidegate.dialect`` says whose habits the subscriptions of the session follow.
+Clients set what servers of PostgreSQL have. Such a setting is kept for SHOW, and changes nothing. One setting
+is tidegate's own: ``tidegate.dialect`` says which dialect the subscriptions of the session follow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ENCODINGS: Final = frozenset({"utf8", "utf-8", "unicode"})
 _MOST_CHARACTERS: Final = 1_000
 _VERSION: Final = "15.0"
 
-#: The settings that clients are told when they have logged in; the names are PostgreSQL's.
+#: The settings that the server tells clients after the login. The names are PostgreSQL's.
 REPORTED: Final = {
     "server_version": f"{_VERSION} (tidegate {metadata.version('tidegate')})",
     "server_encoding": "UTF8",
@@ -53,13 +53,13 @@ class SessionSettings:
     __slots__ = ("_most", "_values")
 
     def __init__(self, most: int) -> None:
-        """``most`` is how many settings may be set."""
+        """``most`` is the greatest number of settings that may be set."""
         self._values: dict[str, str] = {}
         self._most = most
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect whose habits subscriptions follow."""
+        """The dialect that the session's subscriptions follow."""
         return Dialect(self.get(DIALECT))
 
     def get(self, name: str) -> str:
@@ -72,7 +72,10 @@ class SessionSettings:
         return value
 
     def set(self, name: str, value: str | None) -> None:
-        """Give a setting a value; ``None`` is its default. Raises ``RequestRefused`` for a wrong value."""
+        """Give a setting a value; ``None`` stands for its default.
+
+        Raises ``RequestRefused`` for a wrong value, and for too many or too long settings.
+        """
         if value is None:
             self._values.pop(name, None)
             return

@@ -1,4 +1,4 @@
-"""Answers that are a few rows of texts: SHOW, and SELECT of constants."""
+"""Answers commands whose answer is a few rows of texts: SHOW, and SELECT of constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL cut into statements and words, as far as commands around SUBSCRIBE need it."""
+"""Cuts SQL into statements and words, as far as the commands of a session need it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, overload
 from tidegate.errors import RequestRefused
 
 _PIECE: Final = re.compile(
-    r"(?P<space>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))"  # a comment that does not end is looked for once
+    r"(?P<space>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))"  # without an end it takes the rest: one search
     r"|(?P<string>'[^']*'(?:'[^']*')*)"
     r'|(?P<quoted>"[^"]*"(?:"[^"]*")*)'
     r"|(?P<number>\d+(?:\.\d+)?)"
@@ -20,7 +20,7 @@ _PIECE: Final = re.compile(
 
 
 class Word(NamedTuple):
-    """A word of SQL: ``kind`` is space, string, quoted, number, word or sign; ``at`` its offset."""
+    """A word of SQL. ``kind`` is string, quoted, number, word or sign; ``at`` is its offset."""
 
     kind: str
     text: str
@@ -28,17 +28,17 @@ class Word(NamedTuple):
 
     @property
     def upper(self) -> str:
-        """The keyword that it may be; empty for names in quotes and texts."""
+        """The word or sign in upper case, as keywords are; empty for quoted names, texts and numbers."""
         return self.text.upper() if self.kind in ("word", "sign") else ""
 
     @property
     def name(self) -> str:
-        """The name that it writes."""
+        """The name that the word stands for: without quotes, or in lower case."""
         return self.text[1:-1].replace('""', '"') if self.kind == "quoted" else self.text.lower()
 
     @property
     def value(self) -> str:
-        """The text that it writes."""
+        """The text that the word stands for: without quotes."""
         return self.text[1:-1].replace("''", "'") if self.kind == "string" else self.text
 
 
@@ -55,7 +55,7 @@ class Statement(NamedTuple):
 
 
 def statements(text: str) -> list[Statement]:
-    """Split the text at its semicolons into statements, without those that have no word."""
+    """Split the text at its semicolons into statements. Those without a word are left out."""
     found: list[list[Word]] = [[]]
     for piece in _PIECE.finditer(text):
         kind = str(piece.lastgroup)
@@ -67,7 +67,7 @@ def statements(text: str) -> list[Statement]:
 
 
 class _Left(Sequence[Word]):
-    """The words of a statement from one on."""
+    """The words of a statement from the word at ``first`` on."""
 
     __slots__ = ("_first", "_words")
 
@@ -103,7 +103,7 @@ class WordReader:
         return _Left(self._statement.words, self.at)
 
     def accept(self, *keywords: str) -> bool:
-        """Pass over these keywords, one after the other, if they stand here."""
+        """Pass over these keywords if they stand here, one after the other. Returns whether they do."""
         ahead = [word.upper for word in self._statement.words[self.at : self.at + len(keywords)]]
         if ahead != list(keywords):
             return False
@@ -122,7 +122,7 @@ class WordReader:
         return self.one("word", "quoted").name
 
     def require(self, *keywords: str) -> None:
-        """Pass over keywords that have to stand here."""
+        """Pass over keywords that have to stand here, one after the other. Raises ``RequestRefused``."""
         for keyword in keywords:
             if not self.accept(keyword):
                 raise self.unexpected()
@@ -145,5 +145,5 @@ def syntax_error(message: str) -> RequestRefused:
 
 
 def not_supported(message: str, hint: str = "") -> RequestRefused:
-    """Make the error for SQL that PostgreSQL has and this server lacks."""
+    """Make the error for SQL that PostgreSQL understands and this server does not."""
     return RequestRefused(message, "not_supported", "0A000", hint)

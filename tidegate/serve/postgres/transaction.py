@@ -1,4 +1,4 @@
-"""The transaction of a session: a block between BEGIN and COMMIT, or one command alone."""
+"""The transaction of a session: a block from BEGIN to COMMIT, or one command alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SessionTransaction:
         self.cursors: KeptNames[Cursor] = KeptNames("cursors", limits)
 
     def begin(self) -> None:
-        """Open a block; within one nothing changes."""
+        """Open a block. If one is open already, nothing changes."""
         if self.status is wire.IDLE:
             self.status, self.reads = wire.IN_TRANSACTION, TransactionReads()
 
@@ -44,7 +44,7 @@ class SessionTransaction:
             self.status = wire.FAILED
 
     def require_not_failed(self, *, ends: bool) -> None:
-        """Raise ``RequestRefused`` in a block that has failed, but for a command that ends it."""
+        """Raise ``RequestRefused`` in a block that has failed, unless the command ends the block."""
         if self.status is wire.FAILED and not ends:
             raise RequestRefused(
                 "current transaction is aborted, commands ignored until end of transaction block",

@@ -2,8 +2,8 @@
 
     ada:SCRAM-SHA-256$4096:8mF1zg...$Kx2W...:q0b7...
 
-A verifier is PostgreSQL's own form, so a line of ``pg_authid`` can be taken over. Empty lines and lines that
-begin with ``#`` say nothing.
+A verifier has PostgreSQL's own form, so the one of a row of ``pg_authid`` can be used here. Empty lines and
+lines that begin with ``#`` are passed over.
 """
 
 from __future__ import annotations

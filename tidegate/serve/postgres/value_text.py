@@ -1,4 +1,4 @@
-"""Values as PostgreSQL's text, for rows and for COPY.
+"""Writes values as PostgreSQL's text, for rows and for COPY.
 
 True -> t    1E+3 -> 1000    b"\\x01" -> \\x01    [1, null] -> [1, null]    (1, 2) -> 1.0000000002
 """
@@ -17,7 +17,7 @@ from tidegate.subscribe.text.number_text import number_text
 
 
 def value_bytes(value: Any) -> bytes | None:
-    """Return a value's text; ``None`` for NULL. Raises ``RequestRefused`` for a text that is not in UTF-8."""
+    """Return a value's text; ``None`` for NULL. Raises ``RequestRefused`` for a text without a UTF-8 form."""
     if value is None:
         return None
     kind = type(value)
@@ -71,7 +71,10 @@ def _json(value: Any) -> bytes:
 
 
 def _scalar_text(value: Any) -> str:
-    """Return JSON that has numbers with all their digits: PostgreSQL's JSON has numbers of any length."""
+    """Return a value without members as JSON, a number with all of its digits.
+
+    Numbers in PostgreSQL's JSON may have any length.
+    """
     match value:
         case bool() | None:
             return _WORDS[value]

@@ -1,9 +1,9 @@
-"""PostgreSQL's messages as bytes: the one module that knows pygwire.
+"""Reads and writes PostgreSQL's messages as bytes. No other module uses pygwire.
 
-The frame of a message (type, length) is read here and not by pygwire: its bound for a message is 1 GiB, it
-takes a length below 4, and it holds bytes after a request for TLS as if they had come through TLS. Rows are
-written here too, since they are most of what there is to write. Which message may follow which is the
-session's to know: pygwire's own state machine refuses COPY by the extended protocol.
+The frame of a message (type, length) is read here and not by pygwire. The reasons: pygwire's bound for a
+message is 1 GiB, it accepts a length below 4, and it keeps bytes after a request for TLS as if they had come
+through TLS. Rows are written here too, since they are most of what the server writes. The session decides
+which message may follow which: pygwire's own state machine refuses COPY by the extended protocol.
 
 Source: PostgreSQL's documentation, chapters 54.2 (message flow) and 54.7 (message formats).
 """
@@ -25,7 +25,7 @@ from tidegate.serve.stream_source import ShownType, StreamColumns
 _LENGTH: Final = struct.Struct("!I")
 _SHORT: Final = struct.Struct("!H")
 _NULL: Final = b"\xff\xff\xff\xff"
-#: A frame's length counts itself.
+#: The length in a frame counts its own four bytes.
 _LENGTH_BYTES: Final = 4
 _FRAME_BYTES: Final = 5
 _SHORTEST_STARTUP: Final = 8
@@ -47,7 +47,7 @@ _OIDS: Final = {
     ShownType.JSONB: (3802, -1),
 }
 
-#: Messages of a client, under the names that the protocol has for them.
+#: The messages of a client, with the protocol's own names.
 Message: TypeAlias = messages.PGMessage
 Bind: TypeAlias = messages.Bind
 Close: TypeAlias = messages.Close
@@ -85,19 +85,19 @@ EMPTY_QUERY: Final = messages.EmptyQueryResponse().to_wire()
 AUTHENTICATED: Final = messages.AuthenticationOk().to_wire()
 
 _STARTUP: Final = ConnectionPhase.STARTUP
-#: The phase in which pygwire reads a message as what it is at that place.
+#: The phases for pygwire. The meaning of a message depends on the phase in which it comes.
 SASL_FIRST: Final = ConnectionPhase.AUTHENTICATING_SASL_INITIAL
 SASL_FINAL: Final = ConnectionPhase.AUTHENTICATING_SASL_CONTINUE
 QUERIES: Final = ConnectionPhase.READY
 
 
 class StartupFrame(NamedTuple):
-    """A startup packet, and what the client wants beyond what we speak.
+    """A startup packet, and what the client wants that this server does not speak.
 
     Attributes:
         message: the request, or the startup message.
-        unknown_version: whether its minor version is one that we do not know.
-        options: its protocol options, none of which we know.
+        unknown_version: whether this server does not know the packet's minor version.
+        options: the packet's protocol options. This server knows none of them.
     """
 
     message: Message
@@ -106,10 +106,10 @@ class StartupFrame(NamedTuple):
 
 
 def frame_bytes(head: bytes, most_bytes: int) -> int | None:
-    """Return the length of the message at the start of ``head``, type byte included; ``None`` if ``head`` is
-    too short to tell.
+    """Return the length of the message at the start of ``head``, with its type byte. Return ``None`` if
+    ``head`` is too short to tell.
 
-    Raises ``WireBroken`` for a length that no message has.
+    Raises ``WireBroken`` for a length that a message cannot have.
     """
     if len(head) < _FRAME_BYTES:
         return None
@@ -123,7 +123,7 @@ def frame_bytes(head: bytes, most_bytes: int) -> int | None:
 
 
 def startup_bytes(head: bytes, most_bytes: int) -> int | None:
-    """Return the same for the packets before the login, which have no type byte."""
+    """Return what `frame_bytes` returns, for the packets before the login: they have no type byte."""
     if len(head) < _LENGTH_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(head)
@@ -139,7 +139,7 @@ def read_startup(frame: bytes) -> StartupFrame:
     """Return the packet of a frame. Raises ``WireBroken``."""
     (version,) = _LENGTH.unpack_from(frame, _LENGTH_BYTES)
     unknown = version >> _MAJOR == PROTOCOL_3_0 >> _MAJOR and version not in (PROTOCOL_3_0, PROTOCOL_3_2)
-    if unknown:  # a later minor version: the client is told that this one is spoken, and may go on
+    if unknown:  # a later minor version: the client is told that we speak 3.0, and may go on
         frame = frame[:_LENGTH_BYTES] + _LENGTH.pack(PROTOCOL_3_0) + frame[2 * _LENGTH_BYTES :]
     message = _decoded(frame, _STARTUP)
     options: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ def read_startup(frame: bytes) -> StartupFrame:
 def read_message(frame: bytes, phase: ConnectionPhase) -> Message:
     """Return the message of a frame.
 
-    Raises ``WireBroken`` for one that cannot be read or has no place in this phase.
+    Raises ``WireBroken`` for a message that cannot be read, or that may not come in this phase.
     """
     return _decoded(frame, phase)
 
@@ -169,7 +169,7 @@ def _decoded(frame: bytes, phase: ConnectionPhase) -> Message:
 
 
 def sasl_request(mechanism: str) -> bytes:
-    """Make the message that says which login is wanted."""
+    """Make the message that tells the client by which mechanism it has to log in."""
     return messages.AuthenticationSASL(mechanisms=[mechanism]).to_wire()
 
 
@@ -194,7 +194,7 @@ def parameter_status(name: str, value: str) -> bytes:
 
 
 def backend_key(process_id: int, secret: bytes) -> bytes:
-    """Make the message with what a client needs for a cancel."""
+    """Make the message with the key that a client needs for a cancel."""
     return messages.BackendKeyData(process_id=process_id, secret_key=secret).to_wire()
 
 
@@ -229,7 +229,10 @@ def error(fields: dict[str, str]) -> bytes:
 
 
 def _clean(text: str) -> str:
-    """Return a text that the protocol can have: a NUL would end it early, and half a pair has no bytes."""
+    """Return a text that the protocol can carry.
+
+    A NUL would end the text early, and half of a surrogate pair has no bytes in UTF-8. Both are replaced.
+    """
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
@@ -244,7 +247,7 @@ def data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
 
 
 def copy_rows(lines: Iterable[bytes]) -> bytes:
-    """Make a CopyData message of each line of COPY: clients rely on one message a line."""
+    """Make one CopyData message of each line of COPY: clients rely on that."""
     pack = _LENGTH.pack
     parts: list[bytes] = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""The newest changes of a table: what its subscribers go through, each at its own pace."""
+"""The newest changes of a table. Its subscribers go through them, each at its own pace."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from tidegate.subscribe.updates.frontier import Frontier
 
 
 class ChangesLog:
-    """Changes that follow each other without a gap, up to ``most_bytes``; the last ones always.
+    """The newest changes of a table, which follow each other without a gap.
 
-    ``begin`` is where the first changes will begin, before there are any.
+    They take up to ``most_bytes``; the last changes are kept even if they are larger. While there are no
+    changes yet, ``begin`` is the frontier from which the first ones will go on.
     """
 
     __slots__ = ("_begin", "_changes", "_most_bytes", "held_bytes")
@@ -34,11 +35,11 @@ class ChangesLog:
         return self._changes[-1].frontier if self._changes else self._begin
 
     def holds(self, frontier: Frontier) -> bool:
-        """Whether a subscription that stands at a frontier can go on: now, or when the log has come to it."""
+        """Whether a subscription at a frontier can go on: now, or when the log reaches that frontier."""
         return frontier >= self.begin
 
     def add(self, changes: TableChanges) -> None:
-        """Add the next changes. ``ValueError`` for a gap or a repeat."""
+        """Add the next changes. Raises ``ValueError`` for a gap or a repeat."""
         if changes.before != self.end:
             raise ValueError(f"changes from {changes.before} on do not follow those up to {self.end}")
         self._changes.append(changes)

@@ -1,4 +1,4 @@
-"""Rows some at a time, for a subscriber who goes through them at its own pace."""
+"""Gives rows piece by piece to a subscriber that goes through them at its own pace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RowPage:
     """Some rows of a table. It lives as long as somebody needs them.
 
     Attributes:
-        count: the number of its rows, also when they are let go.
+        count: the number of its rows, even after they were freed.
     """
 
     __slots__ = ("__weakref__", "count", "rows")
@@ -23,7 +23,7 @@ class RowPage:
         self.count = len(rows)
 
     def require(self) -> None:
-        """Raise an error if its rows were let go."""
+        """Raise an error if its rows were freed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RowPiece:
     is_last: bool
 
     def rows(self) -> list[RowValues]:
-        """Return its rows. Raises ``LimitExceeded`` if memory had no room for them any more."""
+        """Return its rows. Raises ``LimitExceeded`` if they were freed, since memory had no room for them."""
         rows = self.page.rows[self.begin : self.end]
         self.page.require()
         return rows
@@ -54,18 +54,18 @@ class RowPiece:
 
 
 class WeighedRows:
-    """Rows that come from a directory: no more of them are in memory than those of the next piece."""
+    """Rows that are read from a directory. Only those of one piece, and one more row, are in memory."""
 
     __slots__ = ("_ended", "_first", "_rows")
 
     def __init__(self, rows: Iterable[RowValues]) -> None:
         self._rows: Iterator[RowValues] = iter(rows)
-        #: The row at which the piece before has ended.
+        #: The row that had no room in the last piece: the next piece begins with it.
         self._first: list[RowValues] = []
         self._ended = False
 
     def next(self, most_rows: int, most_bytes: int) -> RowPiece | None:
-        """Read the next piece; ``None`` after the last one. A single row may have more bytes."""
+        """Read the next piece; ``None`` after the last one. A piece of a single row may have more bytes."""
         if self._ended:
             return None
         rows, self._first = self._first, []
@@ -80,6 +80,6 @@ class WeighedRows:
         return RowPiece(RowPage(rows), 0, len(rows), is_last=True)
 
     def close(self) -> None:
-        """Let the rows go."""
+        """Free the rows."""
         self._ended = True
         self._rows, self._first = iter(()), []

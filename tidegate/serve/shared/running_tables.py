@@ -1,5 +1,7 @@
-"""The tables that are read for their subscribers: each from its first subscriber on, until some time after
-its last one."""
+"""The tables that are read for their subscribers.
+
+A table is read from its first subscriber on, until some time after its last one is gone.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart
 from tidegate.subscribe.plan import SubscribePlan
 
-#: A token of the last ten minutes has the reader begin a minute before it: other clients of a server that
-#: has ended come with tokens of about then.
+#: If the first token is from the last ten minutes, the reader begins a minute before it. When a server has
+#: ended and another begins, its clients come with tokens of about the same time.
 _RECENT_NS: Final = 600 * NANOS_PER_SECOND
 _BEFORE_NS: Final = 60 * NANOS_PER_SECOND
 
@@ -44,10 +46,10 @@ class SharedOptions:
     Attributes:
         log_bytes: bytes of changes that each table keeps for slower subscribers.
         memory: bounds of a table's rows in memory.
-        data: a directory for rows by key; ``None`` for memory.
-        linger_s: how long a table is read on without subscribers.
+        data: a directory for rows by key; ``None`` if they are kept in memory.
+        linger_s: how long a table is still read after its last subscriber is gone.
         spill: memory and directory for rows that wait in a reader.
-        kept_memory: what subscribers of all tables keep by themselves.
+        kept_memory: the memory that subscribers of all tables take for themselves.
     """
 
     log_bytes: int
@@ -68,8 +70,8 @@ class RunningTables:
         whole_threads: Executor | None = None,
         jobs: SharedJobs | None = None,
     ) -> None:
-        """``threads`` make batches, and never wait for Kafka; ``whole_threads`` make those that cannot be
-        cut. ``jobs`` reads the jobs topic for all readers.
+        """``threads`` make batches, and never wait for Kafka. ``whole_threads`` make the batches that cannot
+        be cut. ``jobs`` reads the jobs topic for all readers.
         """
         self._options = options
         self._jobs = jobs
@@ -77,7 +79,7 @@ class RunningTables:
         self._whole_threads = whole_threads
         self._running: dict[Hashable, _Running] = {}
         self._beginning: dict[Hashable, asyncio.Task[_Running | None]] = {}
-        #: The last thread of each place, which may still end.
+        #: The last thread of each place. It may not have ended yet.
         self._last: dict[Hashable, threading.Thread] = {}
         #: The timer of each table without subscribers.
         self._timers: dict[SharedTable, asyncio.TimerHandle] = {}
@@ -85,7 +87,7 @@ class RunningTables:
         self.started = 0
 
     def __iter__(self) -> Iterator[tuple[SubscribableTable, SharedTable]]:
-        """Iterate over the tables that are read at the moment."""
+        """Iterate over the tables that are read now."""
         return iter([(each.table, each.shared) for each in self._running.values()])
 
     def running(self, table: SubscribableTable) -> SharedTable | None:
@@ -102,7 +104,7 @@ class RunningTables:
     ) -> SharedTable | None:
         """Return the table with one subscriber more, and begin to read it if needed.
 
-        ``None`` if it has no snapshot.
+        Return ``None`` if the table has no snapshot.
 
         Raises as `FeedHistory` does.
         """
@@ -144,7 +146,7 @@ class RunningTables:
         options = self._options
         last = self._last.pop(_place(table), None)
         if last is not None and options.data is not None:
-            await asyncio.to_thread(last.join)  # it has the directory until it ends
+            await asyncio.to_thread(last.join)  # the last thread uses the directory until it ends
         opening = replace(plan, snapshot=True, up_to=None, at_least=True, as_of=_begin_of(token))
         prepared = await _in_own_thread(lambda: _prepare(table, opening, options, self._jobs))
         if prepared is None:
@@ -173,7 +175,7 @@ class RunningTables:
         self._last[_place(table)] = thread
         thread.start()
         self.started += 1
-        self._end_later(shared)  # unless its first subscriber is still there
+        self._end_later(shared)  # its first subscriber may be gone already
         return running
 
     def _end_later(self, shared: SharedTable) -> None:
@@ -215,7 +217,7 @@ class _Prepared:
 
 
 async def _in_own_thread(call: Callable[[], _Prepared | None]) -> _Prepared | None:
-    """Run ``call`` in a new thread: a cluster that does not answer holds up no table of another cluster."""
+    """Run ``call`` in a new thread: a cluster that does not answer delays only its own tables."""
     thread = ThreadPoolExecutor(1, "table begins")
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, call)
@@ -226,7 +228,7 @@ async def _in_own_thread(call: Callable[[], _Prepared | None]) -> _Prepared | No
 def _prepare(
     table: SubscribableTable, plan: SubscribePlan, options: SharedOptions, jobs: SharedJobs | None
 ) -> _Prepared | None:
-    """Ask Kafka, and open what a reader needs. Returns ``None`` for a topic without a snapshot."""
+    """Open what a reader needs, after questions to Kafka. Returns ``None`` for a topic without a snapshot."""
     history = FeedHistory.now(table)
     topics = sorted({place.topic for place in (*history.rows, *history.markers)})
     ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)
@@ -249,14 +251,15 @@ def _prepare(
 def _choose_as_of(history: FeedHistory, plan: SubscribePlan) -> Timestamp:
     """Return the AS OF of the plan, or the present. Raises ``HistoryLost`` for a topic without a snapshot."""
     present = history.choose_as_of(replace(plan, as_of=None, at_least=False), from_beginning=True)
-    # A token is what a client says: one of a time that has not come would have all others wait for it.
+    # A client may send any token. For a token of a time that has not come, all other clients would have to
+    # wait.
     if plan.as_of is None or plan.as_of >= present:
         return present
     return history.choose_as_of(plan, from_beginning=True)
 
 
 def _begin_of(token: ResumeToken | None) -> Timestamp | None:
-    """Return the timestamp at which the first snapshot is to be complete; ``None`` for the present."""
+    """Return the timestamp at which the first snapshot has to be complete; ``None`` for the present."""
     if token is None or token.as_of.wall < time.time_ns() - _RECENT_NS:
         return None
     return Timestamp(max(token.as_of.wall - _BEFORE_NS, 0))
@@ -265,7 +268,7 @@ def _begin_of(token: ResumeToken | None) -> Timestamp | None:
 def _place(table: SubscribableTable) -> Hashable:
     """Return the key of the reader that can serve a table: its feed, its topic and its columns.
 
-    A table whose columns have changed, be it their types alone, needs another reader.
+    A table whose columns have changed needs another reader, even if only their types have changed.
     """
     relation = table.relation
     columns = (relation.columns, relation.primary_key, relation.added, relation.removed)

@@ -1,7 +1,7 @@
-"""One subscription of a shared table: see docs/serve.md#one-reader-for-all for the numbers of steps.
+"""One subscription of a shared table. For the numbers of steps see docs/serve.md#one-reader-for-all.
 
-It stands at a frontier. Everything below was given; the log says what is next. So there is no gap and no
-repeat between the snapshot and the first changes, whenever they were read.
+The subscription stands at a frontier. Everything below the frontier was given; the table's log has what comes
+next. So there is no gap and no repeat between the snapshot and the first changes, whenever they were read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidegate.subscribe.statement_rows import ShownRows, StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
-#: Opens a reader of its own for a subscription, after a token.
+#: Opens a reader for one subscription, which goes on after a token.
 OpenOwn = Callable[[ResumeToken], Awaitable[SubscriptionStream]]
 _RESUME: Final = "resume from the error's token, and read faster"
 _AGAIN: Final = "begin again with a snapshot, and read faster"
@@ -57,10 +57,10 @@ class SharedStream:
         shown_by: StatementRows | None = None,
         share: KeptShare | None = None,
     ) -> None:
-        """``open_own`` opens a reader for a stream that is too slow; without it, such a stream ends.
+        """``open_own`` opens a reader for a stream that is too slow. Without it, such a stream ends.
 
-        ``shown_by`` is what shows the table's rows in the form of the plan, if it is made already, and
-        ``share`` is where it counts what it keeps.
+        ``shown_by`` shows the table's rows in the form of the plan; without it, it is made here. ``share``
+        counts the memory that the stream takes.
         """
         self._table = table
         self._plan = plan
@@ -77,7 +77,7 @@ class SharedStream:
         self._ready: deque[SubscriptionBatch] = deque()
         #: The rest of a snapshot in chunks.
         self._chunks: SnapshotChunks | None = None
-        #: Changes of more timestamps are shown in parts.
+        #: Changes of more timestamps than this are shown in parts.
         self._part_times = sys.maxsize
         self._opening_due = True
         self._pending: asyncio.Task[SubscriptionBatch | None] | None = None
@@ -107,7 +107,7 @@ class SharedStream:
             raise self._failure
         if self._ended:
             return None
-        # What is being made outlives a call that is cancelled: the next call gets it.
+        # If this call is cancelled, the batch is still made, and the next call gets it.
         if self._pending is None:
             self._pending = asyncio.ensure_future(self._counted())
         pending = self._pending
@@ -140,12 +140,12 @@ class SharedStream:
             if self._pending is not None:
                 self._pending.cancel()
                 await asyncio.wait({self._pending})
-        finally:  # also if a second cancel comes meanwhile
+        finally:  # even if a second cancel comes during the wait
             await self._close_chunks()
             await self._close_own()
 
     async def _counted(self) -> SubscriptionBatch | None:
-        """Return the next batch, which counts until the client has taken it."""
+        """Return the next batch. Its memory counts until the client has taken it."""
         batch, kept_memory = await self._next(), self._table.batches.kept_memory
         if batch is None:
             return None
@@ -187,7 +187,7 @@ class SharedStream:
             self._frontier, self._token = shown.frontier, shown.token
             self._open(shown.frontier)
             if plan.up_to is not None and resume_as_of(shown.frontier) >= plan.up_to:
-                # UP TO was above the table when the stream was opened; meanwhile the table has come to it.
+                # UP TO was above the table when the stream was opened. Now the table has reached it.
                 self._ready.append(SubscriptionBatch(Frontier(plan.up_to), (), True, None, True))
             elif isinstance(shown, SubscriptionBatch) and plan.snapshot:
                 self._ready.append(shown)
@@ -219,7 +219,7 @@ class SharedStream:
         return batch
 
     async def _whole(self, changes: TableChanges) -> SubscriptionBatch:
-        """Make one batch of changes. Raises ``PieceFull`` if it would be too large, and can be cut."""
+        """Make one batch of changes. Raises ``PieceFull`` if the batch is too large and can be cut."""
         up_to, shown_by, sizes = self._plan.up_to, self._shown_by, self._table.batches.sizes
         if not shown_by.stateful:
             sizes.require_room_for(changes)
@@ -235,7 +235,10 @@ class SharedStream:
         return batch_of(changes, shown_by, shown)
 
     def _part(self, changes: TableChanges) -> ShownRows | None:
-        """Show the first of some changes: as many timestamps as a piece has room for; ``None`` for none."""
+        """Show the first timestamps of some changes, as many as a piece has room for.
+
+        Returns ``None`` if a piece has no room even for the first one, or if there is only one timestamp.
+        """
         up_to, sizes = self._plan.up_to, self._table.batches.sizes
         count = min(len(changes.times), self._part_times)
         while count > 1:
@@ -249,7 +252,7 @@ class SharedStream:
         return None
 
     def _single(self, changes: TableChanges) -> ShownRows:
-        """Show the first timestamp of some changes, which a piece has no room for.
+        """Show the first timestamp of some changes as a whole, though a piece has no room for it.
 
         Raises ``LimitExceeded`` for a timestamp that is beyond the bound of a batch.
         """
@@ -258,12 +261,14 @@ class SharedStream:
         return self._shown_by.changes(part, self._plan.up_to)
 
     def _with_own_token(self, changes: TableChanges, shown: ShownRows) -> SubscriptionBatch:
-        """Make a batch that ends amid changes: reading on begins where the batch before says."""
+        """Make a batch that may end amid changes. Its token keeps the offsets of the token before: from there
+        a resume reads.
+        """
         token = self._token and replace(self._token, frontier=shown.frontier)
         return replace(batch_of(changes, self._shown_by, shown), token=token)
 
     async def _fall_behind(self) -> None:
-        """Go on by a reader of its own, or end (step 6)."""
+        """Go on with a reader of its own, or end (step 6)."""
         self.times_behind += 1
         self._counts.behind += 1
         token, open_own = self._token, self._open_own
@@ -273,7 +278,7 @@ class SharedStream:
             raise self._behind(token)
         try:
             self._own = await open_own(token)
-        except RetryError as error:  # all readers of their own are taken, or Kafka is away
+        except RetryError as error:  # no more readers of their own are possible, or Kafka does not answer
             raise self._behind(token, f" ({error})") from error
 
     def _behind(self, token: ResumeToken | None, why: str = "") -> FellBehind:

@@ -1,4 +1,4 @@
-"""A table that is read once for all of its subscribers, on the side of the event loop."""
+"""A table that is read once for all of its subscribers. This is its part in the event loop."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ _Told = TypeVar("_Told")
 
 
 class ChangesDropped(Exception):
-    """The log has lost what a subscriber would go on with: it was too slow. Its stream handles it."""
+    """The log has dropped changes that a subscriber still needs, since it was too slow.
+
+    The subscriber's stream handles this.
+    """
 
 
 class TableEnded(Exception):
-    """Nothing follows: the feed has succeeded, or the reader was stopped, since the server ends. Streams end
-    too.
-    """
+    """Nothing follows, since the feed has succeeded or the reader was stopped. The streams end too."""
 
 
 class SharedTable:
     """A table that is read once for all of its subscribers. It has to be used in one event loop.
 
-    ``as_of`` is where the first snapshot is complete; ``source`` the name of the feed, for tokens. Whoever
-    makes it calls `read`.
+    ``as_of`` is the timestamp at which the first snapshot is complete. ``source`` is the name of the feed and
+    the id of its topic, for tokens. Call `read` after making it.
     """
 
     def __init__(
@@ -61,13 +62,14 @@ class SharedTable:
         self._log = ChangesLog(frontier_after(as_of), log_bytes)
         self._reader: TableReader | None = None
         self._failure: BaseException | None = None
-        #: Whether nothing follows what the log has. The rows stay, for snapshots.
+        #: Whether nothing follows the changes in the log, since the feed has succeeded. The rows stay, for
+        #: snapshots.
         self._finished = False
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def read(self, reader: TableReader) -> None:
-        """Say who reads it: its publications are to come to ``publish`` and ``fail``."""
+        """Set the reader of the table. The reader has to call ``publish``, ``fail`` and ``finish``."""
         self._reader = reader
 
     @property
@@ -77,17 +79,20 @@ class SharedTable:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will come any more."""
+        """Whether the reader has ended, by an error or by ``stop``.
+
+        A feed that has succeeded does not end it: the rows stay.
+        """
         return self._failure is not None
 
     @property
     def figures(self) -> SubscriptionFigures | None:
-        """The figures of the reading; ``None`` at the beginning."""
+        """The figures of the reading; ``None`` as long as there are none."""
         return None if self._reader is None else self._reader.figures
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of memory that the log takes, about."""
+        """About how many bytes of memory the log takes."""
         return self._log.held_bytes
 
     def holds(self, frontier: Frontier) -> bool:
@@ -95,10 +100,12 @@ class SharedTable:
         return self._log.holds(frontier)
 
     async def snapshot(self, shown_by: StatementRows, at_least: Timestamp | None = None) -> TableRowsShown:
-        """Return the rows as of the present, once they are complete: as a batch, or in chunks to be closed.
+        """Return the rows as of the present, once they are complete: as a batch, or as chunks. The caller has
+        to close chunks.
 
-        Raises what ended the reader. A batch may be up to a second old. It is not older than ``at_least``,
-        which the table has reached, nor than the log's beginning: nobody could go on from there.
+        Raises what ended the reader. A batch may be up to a second old. But it is at or above ``at_least``,
+        which the table has reached. And it is at or above the beginning of the log, since no stream could go
+        on from below.
         """
         await self.present()
         try:
@@ -121,7 +128,8 @@ class SharedTable:
     async def next_chunk(self, chunks: SnapshotChunks, threads: Executor) -> SubscriptionBatch | None:
         """Return the next batch of a snapshot; ``None`` after the last one.
 
-        Raises what ended the reader if that has let the rows go, otherwise as ``SnapshotChunks.next``.
+        If the reader has ended and freed the rows, this raises what ended it. Otherwise it raises as
+        ``SnapshotChunks.next`` does.
         """
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, chunks.next)
@@ -133,7 +141,7 @@ class SharedTable:
 
         Raises ``ChangesDropped``, what ended the reader, and ``TableEnded`` if nothing follows.
 
-        What came before that end is given first.
+        Changes that came before the end are given first.
         """
         while True:
             if not self._log.holds(frontier):
@@ -158,7 +166,7 @@ class SharedTable:
         self._in_loop(self._finish, None)
 
     def stop(self) -> None:
-        """End the reader, and all that wait for it."""
+        """End the reader, and all calls that wait for it."""
         if self._reader is not None:
             self._reader.stop()
         self._end(TableEnded())
@@ -191,5 +199,5 @@ class SharedTable:
         self._news = asyncio.Event()
 
     def _in_loop(self, call: Callable[[_Told], object], told: _Told) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # if the loop is closed, no call waits any more
             self._loop.call_soon_threadsafe(call, told)

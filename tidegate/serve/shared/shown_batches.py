@@ -1,7 +1,7 @@
-"""The batches of a table's subscribers: made once for all that show the same rows.
+"""Makes the batches of a table's subscribers, once for all subscribers that show the same rows.
 
-A batch is kept while it is young. Subscribers that keep up are given the same object, which is then encoded
-once (`encoded_batches`); for a slow one it is made again.
+A batch is kept for a short while. Subscribers that keep up are given the same object, which is then encoded
+once (`encoded_batches`). For a slow subscriber the batch is made again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from tidegate.subscribe.query.shown_bytes import PieceFull, ShownBytes
 from tidegate.subscribe.statement_rows import ShownRows, StatementRows
 from tidegate.subscribe.subscription import SubscriptionBatch
 
-#: Bytes of the changes whose batches are kept, and of what queries have made of these.
+#: The most bytes of changes whose batches are kept, together with the bytes that queries made of them.
 _KEPT_BYTES: Final = 16 * 1024 * 1024
-#: The seconds that a snapshot is given to others that begin: they get what has changed since then at once.
+#: For so many seconds a snapshot is given to other subscribers that begin. The changes since then follow it
+#: without delay.
 _SNAPSHOT_S: Final = 1.0
 
 _Made: TypeAlias = "asyncio.Future[SubscriptionBatch]"
@@ -38,7 +39,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A batch with its changes, whose id belongs to no others meanwhile."""
+    """A batch with its changes. While the changes are kept here, no other object can have their id."""
 
     changes: TableChanges
     made: _Made
@@ -49,9 +50,10 @@ class ShownBatches:
     """Makes batches in threads. It has to be used in one event loop.
 
     Attributes:
-        whole_threads: they make what cannot be cut, and so may take long.
-        held_bytes: about what the kept batches take, with their changes.
-        kept_memory: what subscriptions keep by themselves; batches that nobody keeps here count there.
+        whole_threads: the threads that make batches which cannot be cut, and so may take long.
+        held_bytes: about how many bytes the kept batches take, with their changes.
+        kept_memory: the memory that subscriptions take for themselves: snapshots in chunks, and batches that
+            clients have not taken yet, count there.
     """
 
     __slots__ = (
@@ -78,7 +80,7 @@ class ShownBatches:
 
     @property
     def sizes(self) -> SnapshotSizes:
-        """The sizes of pieces: small ones while memory is scarce."""
+        """The sizes of pieces. They are small while memory is scarce."""
         return self._sizes.scarce() if self.kept_memory.is_scarce else self._sizes
 
     async def of_changes(self, changes: TableChanges, shown_by: StatementRows) -> SubscriptionBatch:
@@ -90,7 +92,7 @@ class ShownBatches:
         while (known := self._batches.get(place)) is not None:
             try:
                 return await asyncio.shield(known.made)
-            except SubscriptionClosed:  # the one that began it is gone
+            except SubscriptionClosed:  # the subscription for which it was made is closed
                 if self._batches.get(place) is known:
                     del self._batches[place]
                     self.held_bytes -= known.held_bytes
@@ -103,7 +105,7 @@ class ShownBatches:
         return await asyncio.shield(made)
 
     def _hold(self, place: tuple[int, Hashable], kept: _Kept, held_bytes: int) -> None:
-        """Count bytes of a batch that is kept, and let the oldest ones go; the newest stays."""
+        """Count bytes of a kept batch. If they are too many, drop the oldest batches; the newest stays."""
         if self._batches.get(place) is not kept:
             return
         kept.held_bytes += held_bytes
@@ -118,17 +120,18 @@ class ShownBatches:
         shown_by: StatementRows,
         at_least: Timestamp | None = None,
     ) -> TableRowsShown:
-        """Return the table's rows as of some moment of the last second: as a batch, or in chunks.
+        """Return the table's rows as of some moment of the last second: as a batch, or as chunks.
 
-        With ``at_least`` they are as of the present, since the last second may lie before ``at_least``.
-        Chunks are the caller's, to be closed. Raises ``EvaluationError``, among these ``LimitExceeded``.
+        With ``at_least`` they are as of the present, since a moment of the last second may be below
+        ``at_least``. The caller has to close chunks. Raises ``EvaluationError`` and its kind
+        ``LimitExceeded``.
         """
         known = self._snapshots.get(shown_by.form) if at_least is None else None
         if known is not None:
-            with suppress(SubscriptionClosed):  # the one that began it is gone
+            with suppress(SubscriptionClosed):  # the subscription for which it was made is closed
                 shown = await asyncio.shield(known)
                 if isinstance(shown, SubscriptionBatch):
-                    return shown  # chunks are another one's
+                    return shown  # chunks belong to another subscriber
         threads = self._threads if shown_by.gives_chunks else self.whole_threads
         made = self._in_thread(lambda: self._shown(snapshot(), shown_by), threads)
         if known is None and not shown_by.stateful and at_least is None:
@@ -170,7 +173,7 @@ class ShownBatches:
 
 
 def _note_error(made: asyncio.Future[_T]) -> None:
-    """Say that somebody has seen the error: those who waited may be gone, and then it is no news."""
+    """Read the error, so that asyncio does not log it if all that waited for the result are gone."""
     if not made.cancelled():
         made.exception()
 
@@ -189,7 +192,7 @@ def snapshot_batch(
 ) -> SubscriptionBatch:
     """Make the batch of the table's rows as of the snapshot's frontier.
 
-    ``made`` counts what a query makes.
+    ``made`` counts the bytes of the rows that a query makes.
     """
     shown = shown_by.snapshot(list(snapshot.rows), snapshot.frontier, made)
     offsets = snapshot.offsets

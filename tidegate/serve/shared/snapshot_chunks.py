@@ -1,10 +1,10 @@
-"""The snapshot of a shared table for one subscriber, some rows at a time: memory holds a chunk of it.
+"""Gives the snapshot of a shared table to one subscriber in chunks: memory holds one chunk at a time.
 
-A table with few rows is shown as one batch, which all subscribers that begin meanwhile are given. For one
-with many rows such a batch would take most of the server's memory, so each subscriber goes through the rows
-by itself (step 4 of docs/serve.md). All chunks are as of one frontier, whatever the table does meanwhile.
-The same is done for few rows of many bytes: of the table's, if they are not in memory already, or of those
-that the query makes of them.
+A table with few rows is shown as one batch, which is given to all subscribers that begin at about the same
+time. For a table with many rows such a batch would take most of the server's memory. So each subscriber goes
+through the rows by itself (step 4 of docs/serve.md). All chunks are as of one frontier, even if the table
+changes between them. Few rows are given in chunks too if they have many bytes: the rows of the table, if they
+are not in memory already, or the rows that the query makes of them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSizes:
-    """The sizes beyond which a snapshot is given in chunks, and changes in parts.
+    """The sizes above which a snapshot is given in chunks, and changes in parts.
 
     Attributes:
-        shared_rows: the snapshot of a table with more rows is given in chunks.
-        chunk_rows: rows of the table that a chunk shows.
-        piece_bytes: bytes of rows in a chunk or a part: of the table's rows that are read from a directory,
-            and of rows that a query makes. A single row may have more.
-        whole_bytes: bytes of rows that are read from a directory for a snapshot that has to be one batch.
-        cuts_all: whether changes of which a query makes nothing come in parts too.
+        shared_rows: the snapshot of a table with more rows than this is given in chunks.
+        chunk_rows: the most rows of the table that a chunk shows.
+        piece_bytes: the most bytes of rows in a chunk or a part. Rows of the table that are read from a
+            directory count, and rows that a query makes. A single row may have more bytes.
+        whole_bytes: the most bytes of rows that are read from a directory for a snapshot that has to be one
+            batch.
+        cuts_all: whether rows that are in memory already, and that no query changes, are cut too.
     """
 
     shared_rows: int = 100_000
@@ -54,7 +55,7 @@ class SnapshotSizes:
     cuts_all: bool = False
 
     def scarce(self) -> SnapshotSizes:
-        """Return the sizes for a server that has little memory left: pieces that count for nothing."""
+        """Return the sizes for a server that has little memory left: its batches are too small to count."""
         return replace(
             self,
             shared_rows=min(self.shared_rows, 1_000),
@@ -64,24 +65,24 @@ class SnapshotSizes:
         )
 
     def piece(self) -> ShownBytes:
-        """Return the count for rows that can be cut into several pieces."""
+        """Return a counter for the bytes of a piece, where rows can be cut into several pieces."""
         return ShownBytes(self.piece_bytes, cut=True)
 
     def require_room_for(self, changes: TableChanges) -> None:
-        """Raise ``PieceFull`` for changes of several timestamps that are too large, where all are cut."""
+        """Raise ``PieceFull`` if ``cuts_all`` is set, and changes of several timestamps are too large."""
         if self.cuts_all and len(changes.times) > 1 and changes.held_bytes > self.piece_bytes:
             raise PieceFull
 
     def require_room(self, rows: Sequence[RowValues]) -> None:
-        """Raise ``PieceFull`` for several rows of the table that are too large, where all pieces are cut."""
+        """Raise ``PieceFull`` if ``cuts_all`` is set, and several rows of the table are too large."""
         if self.cuts_all and len(rows) > 1 and _is_beyond(rows, self.piece_bytes):
             raise PieceFull
 
 
 class SnapshotChunks:
-    """The chunks of one snapshot, for one subscriber. Close it: it keeps rows of its time.
+    """The chunks of one snapshot, for one subscriber. It keeps the rows of its moment until it is closed.
 
-    Rows in memory count for as long as they are kept, but for those that the table has, too.
+    Rows in memory count for as long as they are kept. Those that the table still has do not count.
     """
 
     __slots__ = ("_closed", "_halves", "_lock", "_rows", "_shown_by", "_sizes", "frontier", "token")
@@ -93,30 +94,30 @@ class SnapshotChunks:
         sizes: Callable[[], SnapshotSizes],
         kept_memory: KeptMemory,
     ) -> None:
-        """``sizes`` says the sizes for the next chunk: memory may become scarce amid a snapshot.
+        """``sizes`` returns the sizes for the next chunk, since memory may become scarce during a snapshot.
 
-        Raises ``LimitExceeded`` if the memory has no room for its rows.
+        Raises ``LimitExceeded`` if memory has no room for its rows.
         """
         self._rows = _of_pieces(snapshot.rows)
         if isinstance(self._rows, MomentRows):
             self._rows.moment.count_in(kept_memory)
-        #: The rows are as of it.
+        #: The rows are as of this frontier.
         self.frontier = snapshot.frontier
-        #: That of the last chunk.
+        #: The token of the last chunk.
         self.token = ResumeToken(snapshot.frontier, shown_by.fingerprint, snapshot.offsets)
         self._shown_by = shown_by
         self._sizes = sizes
-        #: Halves of a piece that were too large together.
+        #: The halves of pieces that were too large as a whole.
         self._halves: deque[RowPiece] = deque()
         self._lock = threading.Lock()
         self._closed = False
 
     def next(self) -> SubscriptionBatch | None:
-        """Make the next batch; ``None`` after the last one. It takes a while: call it in a thread.
+        """Make the next batch; ``None`` after the last one. This takes a while: call it in a thread.
 
-        Raises ``EvaluationError``, among these ``LimitExceeded`` where memory has no room for the rows any
-        more, ``HistoryLost`` for damaged rows, and ``StateError`` where the reader has let its rows go. An
-        error is its end.
+        Raises ``EvaluationError``, ``LimitExceeded`` if memory has no room for the rows any more,
+        ``HistoryLost`` for damaged rows, and ``StateError`` if the reader has freed its rows. After an error
+        no batch follows.
         """
         try:
             with self._lock:
@@ -128,9 +129,10 @@ class SnapshotChunks:
             self._let_go()
 
     def close(self) -> None:
-        """Let the rows go: at once, or when the thread that makes a batch of them has made it.
+        """Free the rows. If a thread makes a batch of them now, that thread frees them when it is done.
 
-        It does not wait: that thread may wait for its turn, which others have who close chunks.
+        This call does not wait for the thread. The thread may wait for its turn, while the threads that have
+        a turn close chunks themselves.
         """
         self._closed = True
         self._let_go()
@@ -154,14 +156,15 @@ class SnapshotChunks:
                 return None
             try:
                 batch = self._batch(piece, sizes)
-            except PieceFull:  # a chunk has no room for what is made of it
+            except PieceFull:  # a chunk has no room for the rows that are made of the piece
                 self._halves.extendleft(reversed(piece.halves()))
             else:
                 if batch is not None:
                     return batch
 
     def _batch(self, piece: RowPiece, sizes: SnapshotSizes) -> SubscriptionBatch | None:
-        """Make the batch of a piece; ``None`` for nothing, which only the last piece may show.
+        """Make the batch of a piece; ``None`` if it shows nothing. Only the last piece gives a batch without
+        rows.
 
         Raises ``PieceFull``.
         """
@@ -188,10 +191,10 @@ def _is_beyond(rows: Iterable[RowValues], most: int) -> bool:
 def rows_up_to(
     rows: Iterable[RowValues], most: int, *, weighs_all: bool = False
 ) -> tuple[Iterable[RowValues], Iterable[RowValues] | None]:
-    """Take rows into memory, up to ``most`` bytes.
+    """Take rows into memory, until they have more than ``most`` bytes.
 
-    Returns those, and all of them once more if there are more; ``None`` if there are not. Rows that are in
-    memory in any case are not weighed, unless it ``weighs_all``.
+    Returns the rows that were taken, and an iterable of all rows if they have more bytes, otherwise ``None``.
+    Rows that are in memory already are weighed only with ``weighs_all``.
     """
     if isinstance(rows, MomentRows):
         return rows, rows if weighs_all and _is_beyond(rows, most) else None

@@ -1,10 +1,10 @@
-"""Finds the place in a shared table where a subscription begins, if the table has what it asks for.
+"""Finds the place in a shared table where a subscription begins, if the table can serve it.
 
 | a statement asks for | it begins |
 |---|---|
-| nothing, or AS OF AT LEAST what is there | with the rows of the present |
-| the changes above an AS OF that the log holds | there |
-| what is after a token that the log holds | there |
+| no AS OF, or AS OF AT LEAST a time that the table has reached | with the rows of the present |
+| the changes above an AS OF that the log holds | at that AS OF |
+| the changes after a token that the log holds | at that token |
 | anything else | not here: it has a reader of its own |
 """
 
@@ -29,7 +29,7 @@ class SharedStart:
 def start_of(shared: SharedTable, plan: SubscribePlan, *, stateful: bool) -> SharedStart | None:
     """Return where a new subscription begins; ``None`` if this table cannot serve it.
 
-    ``stateful`` is that of the plan's ``StatementRows``.
+    ``stateful`` is the value that the plan's ``StatementRows`` has.
     """
     present = resume_as_of(shared.frontier)
     if plan.up_to is not None and not (shared.filled and plan.up_to > shared.frontier):

@@ -1,8 +1,8 @@
-"""The rows of a table in memory as of one moment, for subscribers who go through them at their own pace.
+"""The rows of a table in memory as of one moment, for subscribers that go through them at their own pace.
 
-Rows that the table still has take no memory of their own. Those that it has replaced or deleted since then
-live on for its subscribers alone: they count among what subscriptions keep (`KeptMemory`). If there is no
-room for them, the moment is *lost*: its rows are let go, and those who go through them get an error.
+Rows that the table still has take no memory of their own. Rows that the table has replaced or deleted since
+that moment are kept only for these subscribers. They count as memory of subscriptions (`KeptMemory`). If
+there is no room for them, the moment is *lost*: its rows are freed, and its subscribers get an error.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidegate.serve.shared.row_pieces import RowPage, RowPiece
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
-#: Rows that are let go together, once all subscribers of their moment have them.
+#: So many rows are freed together, once all subscribers of their moment have taken them.
 _PAGE_ROWS: Final = 10_000
 #: The bytes that a list takes for a row.
 _PLACE_BYTES: Final = 8
 
 
 class TableMoment:
-    """Counts what the rows of one moment take beside the table. Any thread may use it."""
+    """Counts the memory that the rows of one moment take beside the table's. Any thread may use it."""
 
     __slots__ = (
         *("__weakref__", "_gone", "_kept_memory", "_lock", "_lost", "_pages"),
@@ -36,12 +36,12 @@ class TableMoment:
     )
 
     def __init__(self, rows_bytes: int) -> None:
-        """``rows_bytes`` is about what its rows take."""
+        """``rows_bytes`` is about how many bytes its rows take."""
         self._rows_bytes = rows_bytes
         self._row_count = self._row_count_now = 0
         self._replaced_bytes = 0
         self._pages: list[ref[RowPage]] = []
-        #: The numbers of rows in pages that nobody needs any more.
+        #: For each page that nobody needs any more, its number of rows.
         self._gone: deque[int] = deque()
         self._kept_memory: KeptMemory | None = None
         self._lost = ""
@@ -58,35 +58,38 @@ class TableMoment:
         return MomentRows(self, pages)
 
     def again(self) -> MomentRows | None:
-        """Return its rows for one subscriber more; ``None`` if some of them are let go already."""
+        """Return its rows for one subscriber more; ``None`` if some of them were freed already."""
         pages = self._held_pages()
         return MomentRows(self, deque(pages)) if len(pages) == len(self._pages) else None
 
     def count_in(self, kept_memory: KeptMemory) -> None:
-        """Count there what it takes from now on. Raises ``LimitExceeded`` if there is no room."""
+        """Count in ``kept_memory`` what the moment takes, now and later.
+
+        Raises ``LimitExceeded`` if there is no room.
+        """
         with self._lock:
             self._kept_memory = kept_memory
             self._hold()
         self.require()
 
     def replaced(self, count: int) -> None:
-        """Say that the table has let go of rows of so many bytes, which may be among those of the moment."""
+        """Say that the table has dropped rows of so many bytes. They may be among the rows of the moment."""
         with self._lock:
             self._replaced_bytes += count
             self._hold()
 
     def recount(self) -> None:
-        """Count nothing any more for rows that nobody needs."""
+        """Count again, without the rows that nobody needs any more."""
         with self._lock:
             self._hold()
 
     def require(self) -> None:
-        """Raise ``LimitExceeded`` if it is lost."""
+        """Raise ``LimitExceeded`` if this moment is lost."""
         if self._lost:
             raise LimitExceeded(self._lost)
 
     def _watched(self, page: RowPage) -> ref[RowPage]:
-        gone, count = self._gone, page.count  # not the moment: it would hold itself
+        gone, count = self._gone, page.count  # without the moment, which would keep itself alive
         return ref(page, lambda _: gone.append(count))
 
     def _held_pages(self) -> list[RowPage]:
@@ -102,7 +105,7 @@ class TableMoment:
         try:
             self._kept_memory.hold(self, taken if taken >= COUNTED_BYTES else 0)
         except LimitExceeded as error:
-            self._lost = str(error)  # before the rows go: who takes some looks here behind that
+            self._lost = str(error)  # before the rows go: who takes rows looks here afterwards
             for page in self._held_pages():
                 page.rows.clear()
             self._kept_memory.hold(self, 0)
@@ -125,8 +128,8 @@ class _MomentPage(RowPage):
 class MomentRows:
     """The rows of a moment for one subscriber.
 
-    It can iterate over them any number of times, and then take them once. Iterating raises ``LimitExceeded``
-    if the moment is lost.
+    They can be iterated over any number of times, and then be taken once by ``next``. Iterating raises
+    ``LimitExceeded`` if the moment is lost.
     """
 
     __slots__ = ("_at", "_ended", "_pages", "moment")
@@ -134,7 +137,7 @@ class MomentRows:
     def __init__(self, moment: TableMoment, pages: deque[RowPage]) -> None:
         self.moment = moment
         self._pages = pages
-        #: The number of rows of the first page that are taken.
+        #: The number of rows of the first page that were taken.
         self._at = 0
         self._ended = False
 
@@ -143,9 +146,9 @@ class MomentRows:
             yield from RowPiece(page, 0, page.count, is_last=False).rows()
 
     def next(self, most_rows: int, _: int) -> RowPiece | None:
-        """Take the next piece, whatever bytes it has; ``None`` after the last one.
+        """Take the next piece, however many bytes it has; ``None`` after the last one.
 
-        It lets go of each page that it has taken whole. A page goes when no subscriber needs it any more.
+        A page that was taken as a whole is dropped here. It is freed when no subscriber needs it any more.
         """
         if self._ended:
             return None
@@ -162,14 +165,14 @@ class MomentRows:
         return RowPiece(page, begin, end, self._ended)
 
     def close(self) -> None:
-        """Let the rows go."""
+        """Drop the rows."""
         self._ended = True
         self._pages.clear()
         self.moment.recount()
 
 
 def held_rows(rows: list[RowValues]) -> MomentRows:
-    """Return rows that no table has: all of them are their subscriber's own."""
+    """Return rows that no table has. All of them count as memory of their subscriber."""
     rows_bytes = sum(map(row_bytes, rows))
     moment = TableMoment(rows_bytes)
     moment.replaced(rows_bytes)

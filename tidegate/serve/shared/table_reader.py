@@ -1,7 +1,7 @@
 """Reads one table in a thread: keeps its rows by key, and gives out its changes.
 
-The rows are as of one frontier whenever somebody looks (`TableReader.snapshot`): an opening of the gate is
-taken under a lock.
+A snapshot (`TableReader.snapshot`) always has the rows as of one frontier, since an opening of the gate is
+applied under a lock.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from tidegate.subscribe.gate.row_gate import GateOpening
 from tidegate.subscribe.updates.frontier import Frontier
 from tidegate.subscribe.updates.update import RowValues
 
-#: The time for which a poll waits: a reader that is to end ends as late as that.
+#: The time for which a poll waits. After ``stop`` a reader may take this time to end.
 _POLL_S: Final = 0.2
-#: The kind of output in its figures: that of each subscriber is its own.
+#: The kind of output in the reader's figures. Each subscriber has a kind of output of its own.
 _OUTPUT: Final = "shared"
-#: The polls after which figures are made while the gate does not open.
+#: While the gate does not open, figures are made after every so many polls.
 _FIGURES_POLLS: Final = 5
 
 
 class TableSource(Protocol):
-    """A gate with what fills it: `FeedGate`, or records of a test."""
+    """A gate, and the records that fill it: `FeedGate`, or a test's own."""
 
     def open(self) -> GateOpening | None:
-        """Return the rows that have become complete since the last call; ``None`` if none has."""
+        """Return the rows that have become complete since the last call; ``None`` if nothing has."""
 
     def is_same(self, timeout_s: float) -> bool:
-        """Wait at most ``timeout_s`` seconds; return whether the topics are those of the begin."""
+        """Wait at most ``timeout_s`` seconds; return whether Kafka has confirmed that the topics are those of
+        the beginning.
+        """
 
     def read(self, timeout_s: float) -> None:
         """Take the records that have come; wait at most ``timeout_s`` seconds for the first."""
 
     def has_ended(self, *, is_begun: bool) -> bool:
-        """Return whether nothing follows; ``is_begun`` is whether the rows of the beginning are complete."""
+        """Return whether nothing follows. ``is_begun`` says whether the first snapshot is complete."""
 
     def offsets(self) -> dict[FeedPartition, int]:
         """Return the offset at which a resume reads on, for each partition."""
@@ -55,7 +57,7 @@ class TableSource(Protocol):
 
 
 class RowsGone(Exception):
-    """The reader has ended: its rows are not as of any frontier any more. ``SharedTable`` handles it."""
+    """The reader has ended, so its rows are not as of one frontier. ``SharedTable`` handles this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,11 @@ class TableSnapshot:
 
 
 class TableReader:
-    """Runs until it is stopped, or an error ends it.
+    """Reads a table until it is stopped or an error ends it.
 
-    ``publish`` gets the changes one after the other, ``failed`` the error. ``finished`` is called if nothing
-    follows because the feed has succeeded: the rows stay until the reader is stopped. All are called in the
-    reader's thread.
+    ``publish`` gets the changes one after the other, ``failed`` gets the error. ``finished`` is called if
+    nothing follows because the feed has succeeded. Then the rows stay until the reader is stopped. All three
+    are called in the reader's thread.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class TableReader:
         """Read to the end. Call it in a thread of its own."""
         try:
             self._read()
-        except BaseException as error:  # whatever it is, those who wait for changes are told
+        except BaseException as error:  # of any kind: those who wait for changes have to know
             self._failed(error)
         finally:
             try:
@@ -117,13 +119,13 @@ class TableReader:
                     self._rows.close()
 
     def stop(self) -> None:
-        """Have ``run`` return soon."""
+        """Make ``run`` return soon."""
         self._stop.set()
 
     def snapshot(self) -> TableSnapshot:
-        """Return the rows as of the last opening; there has to be one.
+        """Return the rows as of the last opening. There has to be an opening already.
 
-        Raises ``RowsGone`` once the reader ends.
+        Raises ``RowsGone`` once the reader has ended.
         """
         with self._lock:
             if not self._whole:
@@ -148,7 +150,7 @@ class TableReader:
             if not self._confirmed():
                 return
             with self._lock, collector_slowed():
-                self._whole = False  # for good, where an error leaves an opening half taken
+                self._whole = False  # stays so if an error leaves an opening half applied
                 changes = self._follower.follow(opening, self._source.offsets())
                 self._whole = True
                 if changes is not None:
@@ -158,7 +160,10 @@ class TableReader:
             self.figures = self._source.figures(_OUTPUT)
 
     def _confirmed(self) -> bool:
-        """Wait until Kafka confirms that the topics are those of the beginning; ``False`` at the end."""
+        """Wait until Kafka confirms that the topics are those of the beginning.
+
+        Returns ``False`` if the reader is stopped before.
+        """
         while not self._stop.is_set():
             if self._source.is_same(_POLL_S):
                 return True

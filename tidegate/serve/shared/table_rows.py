@@ -1,4 +1,4 @@
-"""The rows by key of a shared reader: in memory up to a number of rows, or in a directory."""
+"""The rows by key of a shared reader, which are in memory within limits, or in a directory."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _OURS: Final = re.compile(rf"[0-9a-f]{{{_NAME_DIGITS}}}")
 
 
 class FrozenRows(NamedTuple):
-    """All rows of a table at one moment, and how many they are. They can be iterated over once."""
+    """All rows of a table at one moment, and their number. The rows can be iterated over once."""
 
     row_count: int
     rows: Iterable[RowValues]
 
 
 class TableRows(KeyRows, Protocol):
-    """Rows by key that can be looked at as of one frontier while they go on."""
+    """Rows by key that can be read as of one frontier while later changes are applied to them."""
 
     def frozen(self) -> FrozenRows:
         """Return all rows as they are now. Another thread may iterate over them."""
 
     def close(self) -> None:
-        """Let the rows go."""
+        """Drop the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class MemoryTableRows(MemoryKeyRows):
         self._table = table
         self._limits = limits
         self._held_bytes = 0
-        #: The moments whose rows somebody still has; that of the rows as they are now, if it is among them.
+        #: The moments whose rows somebody still has; and the one that has the rows as they are now, if any.
         self._moments: WeakSet[TableMoment] = WeakSet()
         self._moment: ref[TableMoment] | None = None
 
@@ -100,7 +100,7 @@ class MemoryTableRows(MemoryKeyRows):
         self._held_bytes = 0
 
     def _go_on(self, gone_bytes: int) -> None:
-        """Tell the moments before which rows the table has let go of."""
+        """Tell earlier moments how many bytes of rows the table has dropped."""
         self._moment = None
         if gone_bytes:
             for moment in list(self._moments):
@@ -116,12 +116,12 @@ class MemoryTableRows(MemoryKeyRows):
 
 
 class DirectoryTableRows:
-    """Rows in a directory. They last for one run: the next run reads the topic again."""
+    """Rows in a directory. They are kept during one run only: the next run reads the topic again."""
 
     __slots__ = ("_rows",)
 
     def __init__(self, rows: DurableKeyRows) -> None:
-        """``rows`` are empty."""
+        """``rows`` have to be empty."""
         self._rows = rows
 
     @property
@@ -142,7 +142,7 @@ class DirectoryTableRows:
         return self._rows.any_key()
 
     def close_at(self, frontier: Frontier) -> None:
-        """See ``KeyRows``. Nobody goes back: what an undo would need is let go."""
+        """See ``KeyRows``. Undo records are dropped, since nobody goes back to an earlier frontier."""
         self._rows.close_at(frontier)
         self._rows.settle(frontier)
 
@@ -169,7 +169,7 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
     """Open the rows of a table: in a directory of its own below ``data``, or in memory if ``data`` is
     ``None``.
 
-    What an earlier run has left in the directory is deleted unread, also if that run was killed.
+    Rows that an earlier run has left in the directory are deleted unread, even if that run was killed.
 
     Raises ``SettingsError`` if the extra ``subscribe`` is not installed, and ``StateError`` if another
     process has the directory.
@@ -177,20 +177,20 @@ def open_table_rows(data: Path | None, source: str, relation: Relation, limits: 
     if data is None:
         return MemoryTableRows(str(relation.name), limits)
     shape = (relation.columns, relation.primary_key, sorted(relation.added), sorted(relation.removed))
-    # Readers that run side by side have one each.
+    # Readers that run at the same time have a directory each.
     about = repr((source, str(relation.name), *shape, relation.types, relation.exact_from))
     name = hashlib.sha256(about.encode()).hexdigest()[:_NAME_DIGITS]  # as _OURS
     return DirectoryTableRows(open_empty_key_rows(data / name, source, relation, durable=False))
 
 
 def remove_left_rows(data: Path) -> None:
-    """Delete the rows below ``data`` that runs which have ended left there, of whatever tables.
+    """Delete the rows of all tables that earlier runs have left below ``data``.
 
-    Other files are not touched, nor the rows of another server that has them open.
+    Other files stay, and so do rows that another server has open.
     """
     if not data.is_dir():
         return
     for directory in data.iterdir():
         if _OURS.fullmatch(directory.name):
-            with suppress(StateError):  # another server has it, or it cannot be written: its reader says so
+            with suppress(StateError):  # another server has it, or it cannot be written: a reader will say so
                 discard_key_table(directory)

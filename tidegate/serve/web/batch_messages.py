@@ -1,4 +1,4 @@
-"""The messages to a client of HTTP, as JSON: one form for NDJSON, server-sent events and WebSocket.
+"""Makes the messages to a client of HTTP, as JSON. NDJSON, server-sent events and WebSocket have the same.
 
     {"columns": ["mz_timestamp", ...], "types": ["numeric", ...], "mode": "upsert", "key": ["id"],
      "resumed": false}
@@ -8,9 +8,9 @@
     {"error": {"code": "history_lost", "sqlstate": "22000", "message": "..."}}
     {"error": {"code": "fell_behind", "sqlstate": "53200", "message": "...", "token": "eyJ..."}}
 
-The first message has the columns. A batch comes in one or more messages, the last of which has its frontier:
-what came before it is to be held until then. So it is for a snapshot in chunks. A token that is ``null``
-resumes nothing.
+The first message has the columns. A batch comes in one or more messages, and the last of them has its
+frontier. A client has to hold the rows until that message comes. The same is true for a snapshot in chunks.
+If a token is ``null``, nothing can be resumed from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 _LOG: Final = logging.getLogger(__name__)
 _FORM: Final = "json"
-#: Columns before those of KEY: the timestamp, mz_progressed with PROGRESS, and the state.
+#: The number of columns before those of KEY: the timestamp and the state. PROGRESS adds mz_progressed.
 _BEFORE_KEY: Final = 2
 _MOST_CHARACTERS: Final = 4_000
 
@@ -43,7 +43,7 @@ END: Final = b'{"end": true}'
 def header_message(columns: StreamColumns, statement: SubscribeStatement, *, resumed: bool) -> bytes:
     """Make the first message; ``key`` is empty if rows have no key.
 
-    ``mode`` says what the columns are: the name of a column does not, since a table may have any.
+    ``mode`` says what the columns mean. Their names do not say it, since a table may have any names.
     """
     at = _BEFORE_KEY + statement.progress
     keyed = statement.output.mode in (OutputMode.UPSERT, OutputMode.DEBEZIUM)
@@ -60,7 +60,10 @@ def header_message(columns: StreamColumns, statement: SubscribeStatement, *, res
 
 
 def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterator[tuple[bytes, str]]:
-    """Yield the messages of a batch, each with the token that holds after it: empty before the last one."""
+    """Yield the messages of a batch, each with the token that holds after it.
+
+    The token is empty for all messages but the last one.
+    """
     start = 0
     while True:
         count, message = encoded.piece(batch, _FORM, start, partial(_piece, batch, start))
@@ -86,7 +89,7 @@ def _piece(batch: SubscriptionBatch, start: int, rows: Sequence[RowValues]) -> b
 def error_message(error: BaseException) -> dict[str, Any]:
     """Describe an error for programs and for people.
 
-    One that nobody foresaw is logged, and its text stays here.
+    An exception of any other kind than ``TidegateError`` is logged, and the client does not get its text.
     """
     if not isinstance(error, TidegateError):
         _LOG.error("A client's subscription met an exception that nobody foresaw", exc_info=error)
@@ -121,5 +124,5 @@ def _json(message: dict[str, Any]) -> bytes:
 def _utf8(text: str) -> bytes:
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: JSON has it escaped alone
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can have it only escaped
         return LONE_SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()

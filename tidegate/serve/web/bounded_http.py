@@ -1,4 +1,4 @@
-"""HTTP connections that no client holds by doing nothing, or next to nothing."""
+"""HTTP connections that a client cannot keep open by doing nothing, or almost nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MIB: Final = 1 << 20
 
 
 class CountingTransport:
-    """A connection's transport that counts what is written: ``unread`` is what its client may not have read.
+    """A connection's transport that counts the bytes that are written.
 
-    Over TLS a transport does not tell that.
+    ``unread`` is how many of them the client may not have read. Over TLS a transport does not tell that.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -32,17 +32,18 @@ class CountingTransport:
 
 
 class BoundedHttp(H11Protocol):
-    """Ends a connection whose client holds it: without a whole request, or without reading its answer.
+    """Ends a connection if its client does not complete a request, or does not read its answer.
 
-    1. A client has ``request_s`` seconds for a request: from the connection, or the answer before it, to the
-       last byte. uvicorn has a time for a silent connection alone: a byte now and then would hold one for
-       ever.
-    2. A client has as long to read what waits for it, and as long again for each MiB of that. This is not so
-       for the paths in ``streams``: a subscription waits for its client.
-    3. A client that sends more while it gets a subscription is ended. Nothing is read then behind what it has
-       sent, not even that it is gone.
-    4. A client that sends bytes that are not HTTP gets 400, if the answer to its request has not begun, and
-       is ended. That answer is given up. What the client sends after that is not read.
+    1. A client has ``request_s`` seconds for a request. They begin with the connection, or with the end of
+       the last answer, and end with the last byte of the request. uvicorn has such a time only for a silent
+       connection: a byte now and then would keep the connection for ever.
+    2. A client has ``request_s`` seconds to read the bytes that wait for it, and as many more for each MiB of
+       them. This does not hold for the paths in ``streams``: a subscription waits for its client.
+    3. If a client sends more while it gets a subscription, its connection is ended. Otherwise nothing after
+       these bytes would be read, not even the end of the connection.
+    4. If a client sends bytes that are not HTTP, its connection is ended. The client gets 400 before, unless
+       the answer to its request has begun. That answer is not completed. What the client sends after that is
+       not read.
     """
 
     request_s: ClassVar[float]
@@ -57,12 +58,12 @@ class BoundedHttp(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request. If it is whole, nothing is waited for."""
+        """Take bytes of a request. Once the request is whole, its time is over."""
         if self.transport.is_closing():
             return
         if not self._is_answering():  # the client has read, and asks again
             if self._counted.unread >= _MIB:
-                self._stop_watching()  # that time was for reading
+                self._stop_watching()  # the time that runs was for reading
             self._counted.unread = 0
         super().data_received(data)
         if self._is_streaming() and self.conn.trailing_data[0]:
@@ -70,9 +71,9 @@ class BoundedHttp(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer that a request is none. Where nothing can be said any more, end the connection."""
+        """Answer that the bytes are no request. If no answer is possible any more, end the connection."""
         if self._is_answering():
-            self.cycle.disconnected = True  # its answer would be sent after this one
+            self.cycle.disconnected = True  # otherwise its answer would follow this one
             self.cycle.message_event.set()
         try:
             super().send_400_response(msg)
@@ -82,7 +83,7 @@ class BoundedHttp(H11Protocol):
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         super().on_response_complete()
-        if self.scope["path"] in self.streams:  # its client has read all but the last of it
+        if self.scope["path"] in self.streams:  # its client has read all but the last bytes
             self._counted.unread = 0
         self._watch()
 
@@ -102,8 +103,8 @@ class BoundedHttp(H11Protocol):
     def handle_websocket_upgrade(self, event: Any) -> None:
         """Make a WebSocket of the connection.
 
-        If its client has not read the answers before, end it: no browser asks before it has read, and nobody
-        would tell the WebSocket that it has to wait.
+        If its client has not read earlier answers, end the connection: the WebSocket would not learn that it
+        has to wait. A browser always reads before it asks for a WebSocket.
         """
         if self._is_full:
             self.transport.abort()
@@ -116,7 +117,7 @@ class BoundedHttp(H11Protocol):
         self._stop_watching()
 
     def _watch(self) -> None:
-        """Let the time run while the client is waited for. What it sends meanwhile does not stop it."""
+        """Let the time run while the server waits for the client. Bytes of the client do not stop it."""
         if self._is_upgraded() or (self._is_answering() and not self._is_held()):
             self._stop_watching()
         elif self._deadline is None:
@@ -143,5 +144,5 @@ class BoundedHttp(H11Protocol):
 
 
 def bounded_http(request_s: float, streams: Collection[str]) -> type[BoundedHttp]:
-    """Return the protocol of connections with this bound in seconds, for uvicorn to make them of."""
+    """Return a protocol class with this bound in seconds. uvicorn makes its connections of it."""
     return type("BoundedHttp", (BoundedHttp,), {"request_s": request_s, "streams": streams})

@@ -56,7 +56,7 @@ _HEADERS: Final = {
 _NO_FEEDS: Final = {
     "error": {"code": "no_feeds", "sqlstate": "0A000", "message": "This server does not look at feeds"}
 }
-#: Bytes of a WebSocket message of a client; what it sends says nothing.
+#: The most bytes of a WebSocket message of a client. Its messages mean nothing to the server.
 _MESSAGE_BYTES: Final = 4 * 1024
 _GRACE_S: Final = 2
 _SUBSCRIBE: Final = "/subscribe"
@@ -76,7 +76,7 @@ class WebFront:
         ping_s: float = PING_S,
         feeds: WatchedFeeds | None = None,
     ) -> None:
-        """``feeds`` is what the page of feeds shows; without it there is no such page.
+        """``feeds`` has what the page of feeds shows; without it ``/feeds`` answers 404.
 
         ``ping_s`` is how many seconds lie between two pings of server-sent events, and of a WebSocket.
         """
@@ -127,7 +127,7 @@ class WebFront:
         )
         config.load()
         self._server = server = _Server(config)
-        protocol: Any = config.http_protocol_class  # uvicorn says less of it than it is
+        protocol: Any = config.http_protocol_class  # uvicorn annotates it as less than it is
         self._listener = BoundedListener(
             lambda: SmallReads(protocol(config=config, server_state=server.server_state, app_state={})),
             lambda: len(server.server_state.connections),
@@ -182,7 +182,7 @@ class WebFront:
         """Answer with the tables that can be subscribed to; with 503 where they cannot be looked up."""
         try:
             relations = await self._subscriptions.relations()
-        except TidegateError as error:  # such as Kafka that is away
+        except TidegateError as error:  # for example, Kafka does not answer
             return Response(error_bytes(error), HTTPStatus.SERVICE_UNAVAILABLE, _HEADERS, "application/json")
         tables = [
             {
@@ -197,7 +197,9 @@ class WebFront:
 
 
 def statement_of(relation: Relation, switches: SubscribeSwitches = ALL_ON) -> str:
-    """Return the statement that shows a table: by its primary key, if that is known and may be asked for."""
+    """Return the statement that shows a table. It shows rows by primary key if the key is known and
+    ``switches`` allow ENVELOPE UPSERT.
+    """
     name = relation.name
     parts = ".".join(map(quoted_identifier, (name.database, name.schema, name.name)))
     if not relation.primary_key or not switches.envelope_upsert:
@@ -232,7 +234,7 @@ def _listening(address: ListenAddress) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signals, which are the process's."""
+    """uvicorn that handles no signals: they are for the process."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

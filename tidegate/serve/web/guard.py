@@ -1,12 +1,13 @@
-"""Decides for every request whether it may ask, before anything is done for it.
+"""Decides for every request whether it is allowed, before anything is done for it.
 
-1. The request's ``Host`` names this server: else a page of anywhere could give its own name our address, and
-   read loopback by a visitor's browser.
-2. An ``Origin``, which browsers send, is this server's too: a WebSocket is open to all pages otherwise. For
-   some requests they send ``Sec-Fetch-Site`` alone, as for a script or an image that a page wants: no page of
-   another site has any.
-3. It has no body, since no answer here reads one.
-4. Where there is a secret, all but the page and its scripts need ``Authorization: Bearer <secret>``.
+1. The request's ``Host`` has to name this server. Otherwise any site could give its own name this server's
+   address, and read loopback through the browser of a visitor.
+2. If a browser sends an ``Origin``, it has to be this server too. Otherwise every page could open a WebSocket
+   here. For some requests a browser sends only ``Sec-Fetch-Site``, for example if a page wants a script or an
+   image. Such requests of pages of another site are refused.
+3. The request must have no body, since no answer here reads one.
+4. If there is a secret, all requests but those for the pages, their scripts and the health need
+   ``Authorization: Bearer <secret>``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tidegate.serve.metrics import ServeCounts
 
 _HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[^:\[\]/@?#\s]+)(?::\d{1,5})?")
 _UNSPECIFIED: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names of addresses, nothing is bound
-#: The paths that a browser has to get before it can send a secret; none of them shows one.
+#: The paths that need no secret: a browser has to get the pages before it can send one. They show no secret.
 _OPEN_PATHS: Final = frozenset(
     {"/", "/feeds.html", "/feeds.js", "/page.js", "/page.css", "/tidegate.js", "/health"}
 )
@@ -37,7 +38,7 @@ _NOT_ALLOWED: Final = "28000"
 _BAD_REQUEST: Final = "22023"
 _HEADERS: Final = {
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: {"Connection": "close"},  # the body is not read
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: {"Connection": "close"},  # since the body is not read
 }
 
 
@@ -70,18 +71,18 @@ class WebAccess:
         )
 
     def allows_origin(self, origin: str, host: str) -> bool:
-        """Whether an ``Origin`` is the server that the request went to."""
+        """Whether an ``Origin`` names the server that the request went to."""
         scheme, _, place = origin.partition("://")
         return scheme in ("http", "https") and place.lower() == host.lower()
 
     def allows_secret(self, authorization: str) -> bool:
-        """Whether an ``Authorization`` has the secret."""
+        """Whether an ``Authorization`` header has the secret, or no secret is needed."""
         given = authorization[len(_BEARER) :] if authorization.lower().startswith(_BEARER) else ""
         return not self.secret or hmac.compare_digest(given.strip().encode(), self.secret.encode())
 
 
 class GuardedApp:
-    """Refuses requests that may not ask, and passes the others on."""
+    """Refuses requests that are not allowed, and passes the others on."""
 
     def __init__(self, app: ASGIApp, access: WebAccess, counts: ServeCounts | None = None) -> None:
         self._app = app
@@ -97,7 +98,7 @@ class GuardedApp:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1008})  # before it was accepted: 403
+            await send({"type": "websocket.close", "code": 1008})  # it was not accepted yet, so this is a 403
         else:
             status, code, message = refusal
             self._counts.refused_logins["web"] += status is HTTPStatus.UNAUTHORIZED
@@ -129,7 +130,7 @@ class GuardedApp:
 
 
 def _is_visit(path: str, headers: Mapping[str, str]) -> bool:
-    """Whether somebody follows a link to the pages: the page with the link reads nothing of them."""
+    """Whether somebody follows a link to one of the pages. The page that has the link cannot read it."""
     return path in _OPEN_PATHS and headers.get("sec-fetch-mode") == "navigate"
 
 

@@ -1,6 +1,6 @@
-"""Connections whose bytes are handled a few at a time, so that other clients have their turns between.
+"""Handles the bytes of a connection a few at a time, so that other clients have their turns in between.
 
-asyncio hands over up to 256 KiB that a client has sent. They may be 40,000 WebSocket frames or chunks of a
+asyncio hands over up to 256 KiB of a client at a time. These may be 40,000 WebSocket frames, or chunks of a
 body, which take a second to parse.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-#: Bytes that are handled in one turn of the loop: some hundreds of the smallest frames.
+#: The most bytes that are handled in one turn of the loop: some hundreds of the smallest frames.
 READ_BYTES: Final = 2 * 1024
 
 
 class SmallReads(asyncio.Protocol):
-    """Gives a protocol the bytes of its connection, ``READ_BYTES`` a turn of the loop.
+    """Gives a protocol the bytes of its connection, up to ``READ_BYTES`` in each turn of the loop.
 
     While bytes wait here, or the protocol pauses reading, nothing more is read.
     """
@@ -32,37 +32,37 @@ class SmallReads(asyncio.Protocol):
         self.protocol.connection_made(_HeldTransport(transport, self))  # type: ignore[arg-type] # it has all
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the connection. What waits is of no use any more."""
+        """End the connection. Bytes that still wait are dropped."""
         self._waiting = b""
         self._stop()
         self.protocol.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, and give the first of them."""
+        """Take bytes, and give the first of them to the protocol."""
         self._waiting += data
         if self._turn is None and not self._held:
             self._give()
 
     def eof_received(self) -> bool | None:
-        """Pass the end of what the client sends on."""
+        """Pass on that the client sends nothing more."""
         return self.protocol.eof_received()
 
     def pause_writing(self) -> None:
-        """Pass it on."""
+        """Pass the call on to the protocol."""
         self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
+        """Pass the call on to the protocol."""
         self.protocol.resume_writing()
 
     def hold(self) -> None:
-        """Give no more until ``go_on``."""
+        """Give the protocol no more bytes until ``go_on`` is called."""
         self._held = True
         self._stop()
         self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Give what waits, and read on."""
+        """Give the protocol the bytes that wait, and read on."""
         self._held = False
         if self._waiting:
             self._later()
@@ -90,7 +90,7 @@ class SmallReads(asyncio.Protocol):
 
 
 class _HeldTransport:
-    """The transport as the protocol has it: a pause of reading holds what waits, too."""
+    """The transport that the protocol sees. If the protocol pauses reading, bytes that wait stay here."""
 
     def __init__(self, transport: asyncio.Transport, reads: SmallReads) -> None:
         self._transport = transport

@@ -1,7 +1,7 @@
-"""Subscriptions as answers: NDJSON, server-sent events, WebSocket.
+"""Answers requests with subscriptions, as NDJSON, server-sent events or WebSocket messages.
 
-Each sends one message at a time, and takes the next batch when the client has taken the last one. A client
-that is gone ends its subscription at once, also while nothing is there to be sent.
+Each answer sends one message at a time, and takes the next batch when the client has taken the last one. When
+a client is gone, its subscription ends immediately, even while there is nothing to send.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _ABNORMAL_CLOSURE: Final = 1006
 _INTERNAL_ERROR: Final = 1011
 _POLICY_VIOLATION: Final = 1008
 
-#: The id of the last event where the last batch had no token: it says that all was given.
+#: The id of the last event if the last batch had no token. It says that everything was given.
 _ALL_GIVEN: Final = "end"
 
-#: Sends a message, and the token that holds after it.
+#: Sends a message with the token that holds after it.
 SendMessage = Callable[[bytes, str], Awaitable[None]]
 
 
@@ -68,7 +68,7 @@ class SubscriptionRequest:
     dialect: Dialect
 
     def has_all(self) -> bool:
-        """Whether the client has everything: its token says so, or is at UP TO or beyond.
+        """Whether the client has everything: its token says so, or the token is at or above UP TO.
 
         Raises ``TokenRefused`` for a text that is no token.
         """
@@ -81,7 +81,7 @@ class SubscriptionRequest:
 
 
 class _AllGivenError(Exception):
-    """An ``EventSource`` asks again after the end of its subscription."""
+    """A request of an ``EventSource`` that asks again, though its subscription has ended."""
 
 
 async def read_request(
@@ -89,7 +89,8 @@ async def read_request(
 ) -> SubscriptionRequest:
     """Return what a request asks for. Raises ``SubscribeStatementError`` and ``RequestRefused``.
 
-    The header's token is the newer one: an ``EventSource`` that reconnects asks for its old address again.
+    A token in the header counts before one in the address, since it is newer: an ``EventSource`` that
+    reconnects asks for the same address again.
     """
     text = parameters.get("statement", "")
     if not text:
@@ -115,7 +116,7 @@ class SubscriptionAnswers:
         self._closing.set()
 
     async def http(self, request: Request) -> Response:
-        """Answer ``GET /subscribe``: with NDJSON, or with server-sent events for those that accept them."""
+        """Answer ``GET /subscribe``: with server-sent events if the client accepts them, else with NDJSON."""
         if request.method == "HEAD":
             return Response(headers=_NO_STORE, media_type=_NDJSON)
         events = _SSE in request.headers.get("accept", "") or request.query_params.get("format") == "sse"
@@ -139,8 +140,8 @@ class SubscriptionAnswers:
                 await socket.send_text(message.decode())
 
         async def gone() -> None:
-            with contextlib.suppress(KeyError):  # a binary message, which is none
-                while True:  # what a client sends says nothing
+            with contextlib.suppress(KeyError):  # a binary message, which has no text
+                while True:  # messages of a client mean nothing
                     await socket.receive_text()
 
         code = _NORMAL_CLOSURE
@@ -166,14 +167,14 @@ class SubscriptionAnswers:
         send: SendMessage,
         *others: Coroutine[Any, Any, None],
     ) -> None:
-        """Send a subscription to its end; it ends with the first of ``others``, and with the front."""
+        """Send a subscription to its end, or until the first of ``others`` ends or the front closes."""
         try:
             await _until_first(self._send_all(asked, stream, send), _waited(self._closing), *others)
         finally:
             await stream.close()
 
     async def ping(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Say now and then that the connection lives."""
+        """Send a ping every ``ping_s`` seconds, so that the connection is not silent."""
         while True:
             await asyncio.sleep(self._ping_s)
             await send(_PING)
@@ -192,9 +193,10 @@ class SubscriptionAnswers:
         opening: Coroutine[Any, Any, tuple[SubscriptionRequest, SubscriptionStream]],
         gone: Coroutine[Any, Any, None],
     ) -> tuple[SubscriptionRequest, SubscriptionStream] | None:
-        """Return what opens; ``None`` if the client is ``gone``, or the front closes, before that.
+        """Return the result of ``opening``; ``None`` if the client is ``gone``, or the front closes, before.
 
-        Then nothing is parsed or opened for it any more. Raises what either of the two raises.
+        In that case nothing more is parsed or opened for the client. Raises what ``opening`` or ``gone``
+        raises.
         """
         task, others = asyncio.ensure_future(opening), [gone, _waited(self._closing)]
         try:
@@ -209,7 +211,7 @@ class SubscriptionAnswers:
 
     @staticmethod
     async def _give_up(opening: asyncio.Task[tuple[SubscriptionRequest, SubscriptionStream]]) -> None:
-        """End an opening. A stream that it has opened all the same is closed."""
+        """End an opening. If it has opened a stream already, the stream is closed."""
         opening.cancel()
         await asyncio.wait({opening})
         if not opening.cancelled() and opening.exception() is None:
@@ -218,18 +220,20 @@ class SubscriptionAnswers:
     async def _send_all(
         self, asked: SubscriptionRequest, stream: SubscriptionStream, send: SendMessage
     ) -> None:
-        # What `send` raises is about the client. All else is about the subscription: the client is told.
+        # What `send` raises concerns the client. All other errors concern the subscription: the client gets
+        # them.
         async with contextlib.aclosing(self._messages(asked, stream)) as messages:
             async for message, token in messages:
                 await send(message, token)
-                await asyncio.sleep(0)  # a client that takes all at once must not hold up the others
+                await asyncio.sleep(0)  # a client that never waits must not hold up the others
 
     async def _messages(
         self, asked: SubscriptionRequest, stream: SubscriptionStream
     ) -> AsyncGenerator[tuple[bytes, str], None]:
         """Yield all messages of a subscription, each with the token that holds after it.
 
-        The last one says how it ended: an exception of any kind, also while a batch is encoded, is an error.
+        The last message says how the subscription ended. An exception of any kind makes it an error, even an
+        exception in the encoding of a batch.
         """
         last = asked.token
         try:
@@ -279,22 +283,21 @@ class _StreamedAnswer(Response):
         except OSError:
             pass  # the client is gone
         finally:
-            await self._stream.close()  # nobody else does if the start of the answer cannot be sent
+            await self._stream.close()  # needed if the start of the answer cannot be sent
 
 
 def event(message: bytes, token: str) -> bytes:
     """Return a message as a server-sent event. Its id is the token that ``Last-Event-ID`` brings back.
 
-    The messages with a token close a batch, so nobody resumes amid one. The end of a subscription whose
-    last batch had none has an id of its own: an ``EventSource`` asks again after it too.
+    A message with a token closes a batch, so nobody resumes within a batch. If the last batch had no token,
+    the end of the subscription has an id of its own: an ``EventSource`` asks again even after the end.
     """
     return b"id: %s\ndata: %s\n\n" % (token.encode(), message) if token else b"data: %s\n\n" % message
 
 
 @contextlib.contextmanager
 def _gone_if_closed() -> Iterator[None]:
-    """Say that the client is gone where a WebSocket is closed already, for which others raise
-    ``RuntimeError``."""
+    """Raise ``WebSocketDisconnect`` in place of the ``RuntimeError`` that a closed WebSocket raises."""
     try:
         yield
     except RuntimeError:
@@ -316,7 +319,7 @@ async def _waited(event: asyncio.Event) -> None:
 
 
 async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run them until the first one ends, whose error is raised; the others are cancelled."""
+    """Run the coroutines until the first one ends, and cancel the others. Raise the first one's error."""
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,17 +1,17 @@
-"""The state of all feeds, looked at once for all clients of the page of feeds.
+"""The state of all feeds, which one look finds for all clients of the page of feeds.
 
 A look of this module is the *feed look* of docs/serve.md.
 
-1. A client asks. If the last look is older than the interval, a new one begins; there is one at a time.
-2. Every client that asks meanwhile waits for this look, for an interval at most, and is given the last one
-   then. Only before the first look is done they wait for its end.
-3. A look becomes bytes once. All clients get the same bytes until the next look.
+1. A client asks. If the last look is older than the interval, a new one begins. Only one look runs at a time.
+2. Every client that asks while the look runs waits for it, but at most for an interval. Then it gets the
+   result of the last look that has ended. Before the first look has ended, clients wait for its end.
+3. The result of a look is encoded once. All clients get the same bytes until the next look.
 
-So what Kafka and the workers are asked does not depend on how many clients there are, and nothing is asked
-while nobody is there.
+So the number of questions to Kafka and the workers does not depend on the number of clients. While no client
+asks, there are none.
 
-Failure cases: Kafka is away at a look: clients get the feeds of the look before, its time, and the error. A
-client that is gone in step 2 ends its own waiting alone.
+Failure cases: Kafka does not answer at a look: clients get the feeds of the look before, its time, and the
+error. A client is gone in step 2: only its own waiting ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidegate.serve.web.batch_messages import error_message
 
 #: Seconds between two looks.
 INTERVAL_S: Final = 2.0
-#: Looks of each feed that its plot shows.
+#: The most looks of each feed that its plot shows.
 MOST_POINTS: Final = 120
 _MS: Final = 1_000
 
@@ -48,8 +48,8 @@ class WatchedFeeds:
         interval_s: float = INTERVAL_S,
         patience_s: float | None = None,
     ) -> None:
-        """``look`` is called in a thread of its own. A client waits for it for ``patience_s``, by default an
-        interval, if there is an earlier one."""
+        """``look`` is called in a thread of its own. If there is an earlier result, a client waits for a new
+        one at most ``patience_s`` seconds; the default is the interval."""
         self._look = look
         self._interval_s = interval_s
         self._patience_s = interval_s if patience_s is None else patience_s
@@ -98,11 +98,11 @@ class WatchedFeeds:
             course.add(look.at_ms, feed)
             courses[feed.feed, feed.epoch] = course
             feeds.append({**feed.to_json(), **course.to_json()})
-        self._last, self._feeds, self._courses = look, feeds, courses  # of feeds that are gone nothing stays
+        self._last, self._feeds, self._courses = look, feeds, courses  # feeds that are gone are forgotten
 
 
 class _Course:
-    """The newest looks at a feed: when, its lag, and records/s since the look before."""
+    """The newest looks at a feed: their times, the lags, and the records/s since the look before."""
 
     __slots__ = ("_at_ms", "_points", "_records")
 
@@ -116,8 +116,8 @@ class _Course:
         self._at_ms, self._records = at_ms, feed.records
 
     def _rate(self, at_ms: int, records: int | None) -> float | None:
-        """Return the records/s since the last look; ``None`` for the first one, and for topics that were made
-        anew."""
+        """Return the records/s since the last look. Return ``None`` at the first look, if the number of
+        records is not known, and if topics were made anew."""
         before = self._records
         if records is None or before is None or records < before or at_ms <= self._at_ms:
             return None
