@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.secret_reference import is_reference, is_secret_header, secret_name
 from tidegate.changefeed.definition.uri_parameters import REDACTED
+from tidegate.changefeed.text.control_character import control_character
 from tidegate.changefeed.text.json_text import json_value, utf8
 from tidegate.changefeed.text.surrogates import is_utf8
 from tidegate.errors import StatementError
@@ -40,7 +41,7 @@ def read_extra_headers(text: str) -> str:
     Raises ``StatementError``, without a position and without the values, which may be secrets.
     """
     given = _parse(text)
-    named = {_checked_name(name): _text(value) for name, value in given.items() if value is not None}
+    named = {_new_name(name): _text(value) for name, value in given.items() if value is not None}
     stored = _standard_form(named)
     if fault := headers_fault(stored):
         raise StatementError(fault)
@@ -121,6 +122,17 @@ def _parse(text: str) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
+
+
+def _new_name(name: str) -> str:
+    """Return a name as records carry it. A stored name of an earlier version may have control characters."""
+    checked = _checked_name(name)
+    if control := control_character(name):
+        raise StatementError(
+            f"{_OPTION} has a header whose name has the control character {control}, which no name may have: "
+            "it would steer the terminals of those who look at the feed"
+        )
+    return checked
 
 
 def _checked_name(name: str) -> str:

@@ -7,16 +7,14 @@ accepted such a feed.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from tidegate.changefeed.statement.statement import CreateChangefeed
+from tidegate.changefeed.text.control_character import control_character
 from tidegate.errors import StatementError
 
-#: The control characters of ASCII and Latin-1.
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
-#: The option that is not checked here. Its value is JSON: it may have several lines, and its reader refuses
-#: other control characters below U+0020.
+#: The option that is not checked here. Its value is JSON, which may have several lines, and its reader checks
+#: the names (``tidegate/changefeed/definition/extra_headers.py``). Values are hidden.
 _JSON: Final = "extra_headers"
 
 
@@ -32,10 +30,9 @@ def check_characters(statement: CreateChangefeed) -> None:
 
 
 def _check(what: str, text: str, position: int) -> None:
-    control = _CONTROL.search(text)
-    if control is not None:
+    if control := control_character(text):
         raise StatementError(
-            f"{what} has the control character U+{ord(control[0]):04X}, which no feed may have there: it "
-            "would steer the terminals of those who look at the feed",
+            f"{what} has the control character {control}, which no feed may have there: it would steer the "
+            "terminals of those who look at the feed",
             position,
         )
