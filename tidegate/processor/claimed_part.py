@@ -28,8 +28,8 @@ _APART_NS: Final = HELD_MS * NANOS_PER_MS
 class SpanClaim(NamedTuple):
     """The statement of a range that it has the keys of ``span``.
 
-    The range had the keys at the wall time ``taken_by`` (in nanoseconds) or before it. Ranges that had the
-    keys in lower generations resolved nothing above this time.
+    The range had taken the keys by the wall time ``taken_by`` (in nanoseconds), at the latest. Ranges that
+    had the keys in lower generations resolved nothing above this time.
     """
 
     range_id: RangeId

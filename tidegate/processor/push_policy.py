@@ -1,10 +1,10 @@
 """The choice of the old transactions to push (docs/log-contract.md#requests).
 
 A transaction that its client forgot holds back the resolved timestamps of its ranges for ever. A push asks
-the source to end it, or to say how it ended. Age is measured by log time. Transactions are pushed to a
-timestamp that has come at the source: to what the source has closed, but at most to the time that its records
-show, less the time by which its clocks may differ. Nothing here is stored: after a restart pushes are sent
-again.
+the source to end it, or to say how it ended. Age is measured by the time that two ranges have
+shown (``LogClock.shown_ms``). Transactions are pushed to a timestamp that has come at the source: to what the
+source has closed, but at most to the time that its records show, less the time by which its clocks may
+differ. Nothing here is stored: after a restart pushes are sent again.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Accounted(NamedTuple):
 
         No command before the Snapshot has a higher index, so ``noted`` falls to the Snapshot's index. But a
         Snapshot below ``noted`` may be a copy from before the noted command. It counts as new only if its
-        index is above all entries that were read with none missing, and above the last Snapshot.
+        index is above ``applied``, above the last Snapshot, and not below ``raft_index``.
         """
         if snapshot < self.noted and (snapshot <= max(applied, self.passed) or snapshot < self.raft_index):
             return self

@@ -61,9 +61,9 @@ def just_above(timestamp: Timestamp) -> Timestamp:
 
 
 def _with_one_less(kept: list[MutatedKeys]) -> list[MutatedKeys]:
-    """Return the changes with two neighbours joined: the two whose times are the lowest.
+    """Return the changes with two neighbours joined: the pair whose later time is the lowest.
 
-    Feeds have most likely passed these times long ago.
+    Feeds have most likely passed that time long ago.
     """
     times = [max(left.time, right.time) for left, right in pairwise(kept)]
     at = times.index(min(times))

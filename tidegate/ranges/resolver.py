@@ -2,9 +2,9 @@
 
     resolved = min(closed, prev(oldest open intent)), logical part set to zero
 
-The resolved timestamp never falls. No version at or below it can appear any more: nothing new comes at or
-below the closed timestamp, and no open intent is left there that could become a version. Source: CockroachDB
-``rangefeed/resolved_timestamp.go``; differences from the RangeFeed RFC are listed in
+Within one resolver the resolved timestamp never falls. No version at or below it can appear any more: nothing
+new comes at or below the closed timestamp, and no open intent is left there that could become a version.
+Source: CockroachDB ``rangefeed/resolved_timestamp.go``; differences from the RangeFeed RFC are listed in
 docs/architecture.md.
 """
 
@@ -96,7 +96,8 @@ class Resolver:
             case AbortIntent():
                 return queue.decrement(op.txn_id, None)
             case AbortTxn():
-                # Before initialisation the counts are incomplete: they would be wrong without this one.
+                # Before initialisation the counts are incomplete. If the transaction were removed, later
+                # counts would be wrong.
                 return self.initialised and queue.remove(op.txn_id)
             case DeleteRange():
                 self._require_above(op.timestamp, "a range deletion")

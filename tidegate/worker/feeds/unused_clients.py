@@ -1,7 +1,7 @@
 """Closes the clients of sinks and schema registries that no live feed of this worker needs any more.
 
-1. Every 30 s the live feeds are looked at. These are all feeds of workers that have not ended. It does not
-   matter which partitions this worker has.
+1. Every 30 s the live feeds are looked at. These are all feeds that run on workers and have not ended. It
+   does not matter which partitions this worker has.
 2. A cluster or a registry that no live feed names at two looks, one after the other, is closed in a thread.
 3. A feed that comes back opens it anew.
 

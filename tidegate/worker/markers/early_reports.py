@@ -12,7 +12,7 @@ _SPANS_MAX: Final = 200_000
 
 
 class EarlyReports:
-    """The reports that are kept until one feed takes them, with at least the newest one of each span.
+    """The reports that are kept until one feed takes them: the newest of each span, and maybe older ones.
 
     If they have more than 200,000 spans, all are dropped: partitions publish everything again every 30 s.
     """
