@@ -36,9 +36,9 @@ class PartitionCounts:
 class PartitionAudit:
     """The audit of one partition, by the rules that concern it alone.
 
-    ``marker`` is the partition's highest marker so far.
-    ``tombstones`` is given if the feed writes them. Without ``row_keys`` a record's key does not say which
-    row it is, so neither order nor repeats can be checked.
+    ``marker`` is the partition's highest marker so far. ``tombstones`` is given if the feed writes them.
+    Without ``row_keys`` a record's key does not say which row it is, so neither order nor repeats can be
+    checked.
     """
 
     __slots__ = (

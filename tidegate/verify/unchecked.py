@@ -54,7 +54,7 @@ class Audited(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether all rows have to be there even without a marker: the feed writes a scan only, and is done."""
+        """Whether all rows have to be there even without a marker: the feed only scans, and is done."""
         return self.initial_scan is InitialScan.ONLY and self.succeeded
 
 
