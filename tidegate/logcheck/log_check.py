@@ -2,8 +2,7 @@
 
 Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
 of its records is bounded (``CheckLimits``). Time is linear: each record pays for what is copied
-(``CopyCredit``), and a range that waits is looked at only when the
-estate of its parent has come.
+(``CopyCredit``), and a range that waits is looked at only when the estate of its parent has come.
 """
 
 from __future__ import annotations
