@@ -5,7 +5,7 @@ each version. With a horizon, versions that are further than that below the part
 forgotten. An unknown row at or below the highest forgotten timestamp may then be an old repeat or a late row.
 It is counted as undecided. The highest timestamp of each key is kept for ever.
 
-Versions are kept in two dictionaries, so that to forget costs nothing for each row. Once all of ``_old`` is
+Versions are kept in two dictionaries, so that forgetting costs nothing for each row. Once all of ``_old`` is
 past the horizon it is dropped as a whole, and ``_young`` becomes ``_old``. So about two horizons of rows are
 held.
 """

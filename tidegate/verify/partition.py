@@ -20,7 +20,7 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 class PartitionCounts:
     """The counts of one partition's audit. ``AuditCounts`` says what each field counts.
 
-    ``unclear`` counts the records of which nobody knows which feed wrote them.
+    ``unclear`` counts the records whose feed is not known.
     """
 
     rows: int = 0

@@ -87,7 +87,7 @@ class Tombstones:
         self._memory.marker(resolved)
 
     def _settle(self, version: Version) -> Timestamp | None:
-        """Remove the deletion that waited for this tombstone. Returns its timestamp; ``None`` for none."""
+        """Remove the deletion that waited for this tombstone. Returns its timestamp, ``None`` if none did."""
         waiting = self._waiting.get(version)
         if waiting is None or waiting.records.pop(waiting.last, None) is None:
             return None

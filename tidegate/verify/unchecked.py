@@ -63,7 +63,7 @@ def unchecked_rules(
 ) -> Iterator[Unchecked]:
     """Yield the rules that could not be checked, or not for every row.
 
-    ``unclear`` is the number of records of which nobody knows which feed wrote them.
+    ``unclear`` is the number of records whose feed is not known.
     """
     if not counts.rows and not counts.markers and not (audited.whole and audited.compared):
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
