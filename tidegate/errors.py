@@ -3,7 +3,7 @@
     TidegateError
     ├── RetryError                   try again later: nothing was lost, nothing was done
     │   ├── BrokerUnavailable
-    │   ├── RegistryAway             the schema registry does not answer, or not as one
+    │   ├── RegistryAway             the schema registry does not answer, or not as a registry does
     │   ├── RegistryDenied           it answers, and refuses our login
     │   │   └── RegistryNotAllowed   no entry of the operator's names it: nothing was sent there
     │   ├── SecretMissing            a secret that a feed names is not in the store, or not for that place
@@ -87,7 +87,7 @@ _SENTENCE_CHARACTERS: Final = 1_000
 
 
 def brief(sentence: str, most: int = _SENTENCE_CHARACTERS) -> str:
-    """Return a sentence that may quote keys of any length, short enough to be stored."""
+    """Return a sentence, cut if it is too long to be stored: it may quote keys of any length."""
     return sentence if len(sentence) <= most else f"{sentence[: most - 3]}..."
 
 
@@ -112,7 +112,7 @@ class SinkHeld(RetryError):
 
 
 class SinkNotAllowed(RetryError):
-    """A sink is another Kafka cluster than the own, and no entry of the operator's allows it to the feed."""
+    """A sink is not on the application's own Kafka cluster, and no entry of the operator's allows it."""
 
 
 class TopicGone(RetryError):
@@ -161,7 +161,7 @@ class StreamInterrupted(RetryError):
 
 
 class CallInterrupted(RetryError):
-    """A call was interrupted before its end, as by Ctrl-C; nothing more is given, and a token resumes it."""
+    """A call was interrupted, as by Ctrl-C; nothing more is given, and a token resumes the subscription."""
 
     code: ClassVar[str] = "call_interrupted"
     sqlstate: ClassVar[str] = "57014"
@@ -203,7 +203,7 @@ class RecordRefused(DeliveryError):
 
 
 class ProducerFenced(DeliveryError):
-    """Another producer with the same transactional id was opened, or Kafka ended a transaction of 300 s."""
+    """Another producer with the same transactional id was opened, or Kafka ended its transaction at 300 s."""
 
 
 class StateError(FatalError):
@@ -290,9 +290,9 @@ class RowRefused(FeedError):
 
 
 class RowDoubted(RowRefused):
-    """A row that its topic did not take, with an answer that is not known to be for good.
+    """A row that its topic did not take; it is not known whether that answer is final.
 
-    The next producer writes the row again. It is refused once several of them had such an answer.
+    The next producer writes the row again. It is refused once several producers had such an answer.
     """
 
 
@@ -343,7 +343,8 @@ class SubscribeStatementError(StatementError):
 class SubscribeError(InputError):
     """One subscription cannot go on. What was delivered stays true.
 
-    ``topic``, ``partition`` and ``offset`` name the record at fault: empty and -1 where none is.
+    ``topic``, ``partition`` and ``offset`` name the record at fault. They are empty and -1 if
+    no record is at fault.
     """
 
     code: ClassVar[str] = "subscribe_error"
@@ -437,7 +438,7 @@ class ObjectDropped(SubscribeError):
 
 
 class ResultTooLarge(SubscribeError):
-    """The rows of one step are more than a server holds at once."""
+    """The rows of one step are more than a server holds at one time."""
 
     code = "result_too_large"
     sqlstate = "XX000"
@@ -451,7 +452,7 @@ class TokenRefused(SubscribeError):
 
 
 class StreamPoisoned(SubscribeError):
-    """A server's error that each attempt meets again."""
+    """An error of a server that comes again with each attempt."""
 
     code = "stream_poisoned"
     sqlstate = "XX000"

@@ -17,7 +17,7 @@ NANOS_PER_SECOND: Final = 1_000_000_000
 NANOS_PER_MS: Final = 1_000_000
 _LOGICAL_DIGITS: Final = 10
 _MAX_WALL_DIGITS: Final = 19
-_SHOWN: Final = 40  # characters of what is no timestamp, and may be of any length
+_SHOWN: Final = 40  # characters of a text that is no timestamp, and may have any length
 
 
 class Timestamp(NamedTuple):
@@ -62,7 +62,7 @@ MAX: Final = Timestamp(2**63 - 1, MAX_LOGICAL)
 
 #: No version at or below it will be written to the range any more.
 ClosedTimestamp = NewType("ClosedTimestamp", Timestamp)
-#: No row at or below it will be emitted any more that was not emitted before.
+#: No new row at or below it will be emitted any more, only copies of rows that were emitted before.
 ResolvedTimestamp = NewType("ResolvedTimestamp", Timestamp)
 
 ZERO_CLOSED: Final = ClosedTimestamp(ZERO)
@@ -72,8 +72,8 @@ ZERO_RESOLVED: Final = ResolvedTimestamp(ZERO)
 def parse_decimal(text: str) -> Timestamp:
     """Parse the text form: ``<wall>`` or ``<wall>.<logical>``, where the logical part has ten digits.
 
-    Raises ``ValueError``, which shows the value, for anything else, also for a value that is no text: JSON
-    and Avro that somebody else wrote may have any value here.
+    Raises ``ValueError``, which shows the value, for anything else. The value need not be a text: JSON and
+    Avro that somebody else wrote may have any value here.
     """
     if not isinstance(text, str):
         raise ValueError(f"not an HLC timestamp: {_shown(text)} (expected text)")  # noqa: TRY004 - as of other text
@@ -85,7 +85,7 @@ def parse_decimal(text: str) -> Timestamp:
         )
     if not well_formed:
         raise ValueError(f"not an HLC timestamp: {_shown(text)} (expected <nanoseconds>.<10-digit logical>)")
-    # Python turns no text of more than 4,300 digits into a number, and takes n * n for those below.
+    # Python refuses to convert more than 4,300 digits. For n digits below that it needs time n * n.
     if len(wall.lstrip("0")) > _MAX_WALL_DIGITS:
         raise ValueError(f"HLC timestamp out of range: {_shown(text)}")
     timestamp = Timestamp(int(wall.lstrip("0") or "0"), int(logical or 0))

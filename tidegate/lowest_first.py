@@ -14,10 +14,12 @@ _PASSED_MAX: Final = 1_024  # entries of today that are kept though they have pa
 
 
 class LowestFirst:
-    """A calendar of keys, each under a day that is not behind its timestamp's.
+    """A calendar of keys. Each key stands under the day of its timestamp, or of a lower one that it had.
+
+    A key that comes with a day of the past stands under today.
 
     Nothing is done here when a timestamp rises. The calendar is put right when it is asked for the lowest,
-    and only at its begin: a key whose timestamp has risen meanwhile moves on to its present day. With
+    and only at its beginning: a key whose timestamp has risen meanwhile moves on to its present day. With
     100,000 ranges this is much cheaper than a heap, where each move goes through all levels.
     """
 
@@ -38,14 +40,14 @@ class LowestFirst:
         return self._count
 
     def push(self, key: bytes, timestamp: Timestamp) -> None:
-        """Take in a key."""
+        """Add a key."""
         self._count += 1
         self._enter(key, timestamp)
 
     def lowest(self, timestamps: Mapping[bytes, Timestamp]) -> tuple[Timestamp, bytes] | None:
-        """Return the key with the lowest timestamp, of several the lowest key; ``None`` when there is none.
+        """Return the lowest timestamp and its key (the lowest of several); ``None`` if there is no key.
 
-        ``timestamps`` are those of the present; a key that is not among them is forgotten.
+        ``timestamps`` are the present ones; a key that is not among them is forgotten.
         """
         while True:
             while self._at < len(self._today):

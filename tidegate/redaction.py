@@ -1,7 +1,7 @@
-"""Texts that leave the process, once more without secrets (docs/security.md#secrets).
+"""Removes secrets from texts that leave the process (docs/security.md#secrets).
 
-Nothing that makes a text quotes a secret. This is the second lock, at the boundary: lines of the log, what
-commands print, reasons that are stored, answers over HTTP.
+Code that makes a text never quotes a secret. This module looks once more, at the boundary: in lines of the
+log, in what commands print, in reasons that are stored, and in answers over HTTP.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
 _REDACTED: Final = "redacted"
-#: Shorter ones stand in other words by chance; such a secret is none.
+#: Shorter texts stand in other words by chance, so a shorter secret is not looked for.
 _SHORTEST: Final = 4
-#: Fewer characters of base 64 stand in other words by chance.
+#: The same for a secret in base 64.
 _SHORTEST_BASE64: Final = 8
-#: A line of a secret with several, such as a key in PEM, is found alone if it has so many characters.
+#: A secret may have several lines, as a key in PEM. A line with so many characters is also found alone.
 _SHORTEST_LINE: Final = 16
-#: Names of secrets, as parts of addresses, Kafka's settings and answers of others have them. A name may begin
-#: with more, as in ``ssl.key.password``. The token of a subscription is none.
+#: Names of secrets, as they stand in parts of addresses, in Kafka's settings and in answers of others. A name
+#: may begin with more, as in ``ssl.key.password``. The token of a subscription is no secret.
 _NAMES: Final = (
     r"[\w.-]{0,40}(?:pass(?:word|wd|phrase)|secret|(?:client|private|access|secret)[_.-]?key|"
     r"(?:access|refresh|auth|bearer|session|id)[_.-]?token)"
 )
-#: A backslash before a quote is of the text around, which may be JSON.
+#: A name and its value. A backslash before a quote belongs to the text around, which may be JSON.
 _PARAMETER: Final = re.compile(
     rf"\b({_NAMES}=(?:\\{{0,3}}['\"])?)((?:[^&'\"\s\\]|\\[^&'\"\s])+)", re.IGNORECASE
 )
-#: The same in quotes, where a value may have spaces.
+#: The same with the value in quotes, where it may have spaces.
 _QUOTED: Final = re.compile(rf"\b({_NAMES}=)(['\"])((?:(?!\2)[^\\\n]|\\.)+)\2", re.IGNORECASE)
 #: The same as members of JSON, of a ``repr``, and of JSON that a text of JSON quotes.
 _MEMBERS: Final = tuple(
@@ -46,23 +46,23 @@ _MEMBERS: Final = tuple(
 )
 _ESCAPE: Final = re.compile("%[0-9A-F]{2}")
 _ADDRESS_BASE64: Final = str.maketrans("+/", "-_")
-#: A run of characters in which an address may stand: no address goes beyond one.
+#: A run of characters in which an address may stand. No address goes beyond such a run.
 _WORD: Final = re.compile(r"[^\s'\"]+")
-#: The text after the ``://`` of an address: a host, which is no login, or the user of one.
+#: What follows the ``://`` of an address: a host without a login, or (``_USER``) the user of a login.
 _HOST: Final = re.compile(r"://(?:\[|[^/@:]*(?:/|(?::[0-9]{1,5})?(?:[,?#]|$)))")
 _USER: Final = re.compile(r"://([^/@:]*)(:?)")
-#: A reference to a secret is none (``secret://NAME``), in a login with its signs escaped.
+#: A reference to a secret, ``secret://NAME``, is no secret. In a login its signs are escaped.
 _REFERENCES: Final = ("secret://", "secret%3A%2F%2F")
 
 
 class _Secrets:
     """The texts that this process uses as secrets.
 
-    The operator's stay. Those that feeds name stay as long as somebody holds them: so their number is that of
-    clients that are open, and not that of all feeds that there ever were.
+    The operator's secrets stay for ever. A secret that a feed names stays as long as somebody holds it. So
+    there are as many as open clients need, not as many as all feeds ever had.
 
-    Any thread may call it, and Python lets a holder go at any moment. So each change is one step of the
-    interpreter, and the index of an earlier state counts no more.
+    Any thread may call it, and Python may delete a holder at any moment. So each change is one step of the
+    interpreter, and makes the index of the earlier state invalid.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class _Secrets:
         return set(self._kept).union(*list(self._held.values()))
 
     def found_in(self, text: str) -> Sequence[str]:
-        """Return those that stand in a text, the longest first."""
+        """Return the secrets that stand in a text, the longest first."""
         index, state = self._index, self._state
         if index.state is not state:
             self._index = index = _Index(state, self.all())
@@ -98,8 +98,8 @@ class _Secrets:
 class _Index:
     """Finds the texts of one ``state`` in others.
 
-    Few are looked for one by one. Of many, only those are whose beginning stands in the text, so that a line
-    of the log takes as long however many secrets there are.
+    A few texts are looked for one by one. If there are many, only those are looked for whose beginning stands
+    in the other text. So the time for a line of the log does not grow with the number of secrets.
     """
 
     def __init__(self, state: object, texts: Iterable[str]) -> None:
@@ -122,7 +122,7 @@ _secrets: Final = _Secrets()
 
 
 class HeldSecrets:
-    """Has ``redacted`` find these texts as ``remember_secret`` does, as long as this object is there."""
+    """Has ``redacted`` find these texts as ``remember_secret`` does, as long as this object exists."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = _secrets
@@ -133,12 +133,12 @@ class HeldSecrets:
 
 
 def remember_secret(secret: str) -> None:
-    """Have ``redacted`` find this text too, for the life of the process: as it is, and as JSON and ``repr``
-    write it, its bytes too.
+    """Have ``redacted`` find this text too, for the life of the process.
 
-    They write a quote, a backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It
-    is found twice written as well: a line of the log in JSON may quote an answer in JSON. It is found as an
-    address has it, with ``%`` and two digits for a sign, and in base 64, as in a header ``Authorization``.
+    The text is found as it is, and as JSON and ``repr`` write it or its bytes. They write a quote, a
+    backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It is also found if it
+    was written so twice: a line of the log in JSON may quote an answer in JSON. It is found as an address has
+    it, with ``%`` and two digits for a sign, and in base 64, as in a header ``Authorization``.
     """
     _secrets.keep(_texts(secret))
 
@@ -151,7 +151,7 @@ def _texts(secret: str) -> frozenset[str]:
 
 
 def _lines(secret: str) -> set[str]:
-    """Return the lines of a text that has several, such as a key in PEM, without those around the key."""
+    """Return the lines of a text that has several, such as a key in PEM, without the lines around the key."""
     lines = secret.split("\n") if "\n" in secret else []
     return {each for line in lines if len(each := line.strip()) >= _SHORTEST_LINE and "-----" not in each}
 
@@ -164,10 +164,10 @@ def _escaped(secret: str) -> set[str]:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Yield the base 64 of this text behind 0, 1 or 2 other bytes, without the characters at its edges.
+    """Yield the base 64 of this text after 0, 1 or 2 other bytes, without the characters at its edges.
 
     A header ``Authorization`` has a user's name before the password. The name decides which of the three
-    stands there, and the characters at the edges. Both alphabets count, that of addresses too.
+    stands there, and the characters at the edges. Both alphabets of base 64 count, also that of addresses.
     """
     text = secret.encode(errors="surrogatepass")
     for before in range(3):
@@ -207,7 +207,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_values(value: Any) -> Any:
-    """Return what is to be JSON with each of its texts redacted, names of members too.
+    """Return a value that becomes JSON, with each of its texts redacted, also the names of members.
 
     Texts are redacted before they become JSON. In JSON a quote has a backslash before it: a secret that ends
     there would take the backslash along, and break the JSON. A value that JSON cannot hold becomes its
@@ -238,7 +238,8 @@ def redacted_line(_: object, __: str, line: Any) -> Any:
 def _without_login(match: re.Match[str]) -> str:
     """Return a word without the login of an address in it.
 
-    A login ends at the word's last ``@``, since a password may have others, and a slash that nobody escaped.
+    A login ends at the word's last ``@``, since a password may have others, and slashes that are not
+    escaped.
     A user without a password is a secret: registries accept tokens there.
     """
     word = match[0]
@@ -247,12 +248,15 @@ def _without_login(match: re.Match[str]) -> str:
     while (first := _login(word, at, end)) >= 0:
         if not word.startswith(_REFERENCES, first):
             return f"{word[:first]}{_REDACTED}{word[end:]}"
-        at = word.find("@", first)  # a name has none
+        at = word.find("@", first)  # the name in a reference has none
     return word
 
 
 def _login(word: str, at: int, end: int) -> int:
-    """Return where the first login behind ``at`` begins, up to its end; -1 for none."""
+    """Return where the secret of the first login after ``at`` begins; -1 if there is none before ``end``.
+
+    The secret is the password, or the user if there is no password.
+    """
     begin = word.find("://", at, max(end, 0))
     while begin >= 0 and _HOST.match(word, begin):
         begin = word.find("://", begin + 3, end)

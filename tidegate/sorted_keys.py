@@ -10,7 +10,7 @@ _BLOCK_KEYS: Final = 1_024
 
 
 class SortedKeys:
-    """A sorted set in blocks of at most ``block_keys``: a new key moves its block, and not all behind it."""
+    """A sorted set in blocks of at most ``block_keys``: a new key moves only keys of its block."""
 
     __slots__ = ("_block_keys", "_blocks", "_heads")
 

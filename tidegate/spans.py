@@ -3,8 +3,9 @@
 A frontier is a set of disjoint spans, each with a timestamp; neighbours with equal timestamps are one
 entry. Source: CockroachDB ``pkg/util/span/frontier.go``.
 
-Ranges report their own spans again and again, and neighbours come to equal timestamps and part again with
-every round. So the frontier keeps a part for each span that is reported, and joins only what it tells.
+Ranges report their own spans again and again. The timestamps of neighbours become equal, and differ again
+with every round. So the frontier keeps a part for each span that is reported, and joins parts only in what it
+returns.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Span(NamedTuple):
 
 
 def _shown(key: bytes) -> str:
-    """Return the hex of a key that may be of any length, cut."""
+    """Return the hex of a key, cut if the key is long."""
     return key.hex() if len(key) <= _SHOWN_BYTES else f"{key[:_SHOWN_BYTES].hex()}..."
 
 
@@ -58,19 +59,19 @@ EVERYTHING: Final = Span(b"", b"\xff\xff")
 class SpanFrontier:
     """Timestamps over disjoint spans, and their minimum.
 
-    A span that was reported before is found by its start, and its new timestamp put in its place: nothing
-    else is done for it before somebody asks for the minimum. Any other span cuts the parts that it overlaps,
-    at the cost of a few searches; once it has raised them to one timestamp they are one part.
+    A span that was reported before is found by its start, and gets its new timestamp. Nothing else is done
+    for it before somebody asks for the minimum. Any other span cuts the parts that it overlaps, at the cost
+    of a few searches. Once the span has raised these parts to one timestamp, they are one part.
     """
 
     __slots__ = ("_ends", "_high", "_low", "_queue", "_starts", "_timestamps")
 
     def __init__(self, spans: Iterable[Span] = (), start: Timestamp = ZERO) -> None:
-        self._ends: dict[bytes, bytes] = {}  # of each part, by its start
-        self._timestamps: dict[bytes, Timestamp] = {}  # the same
+        self._ends: dict[bytes, bytes] = {}  # the end of each part, by its start
+        self._timestamps: dict[bytes, Timestamp] = {}  # of each part, by its start
         self._starts = SortedKeys()
         self._queue = LowestFirst()
-        self._low, self._high = b"", b""  # no key outside is tracked
+        self._low, self._high = b"", b""  # no key outside these is tracked
         for span in spans:
             self.add(span, start)
 
@@ -115,8 +116,8 @@ class SpanFrontier:
     def forward(self, span: Span, timestamp: Timestamp) -> bool:
         """Raise the tracked parts of ``span`` to ``timestamp`` where they are lower.
 
-        Untracked parts are ignored. Returns whether the minimum rose. ``ValueError`` for an empty or
-        inverted span.
+        Untracked parts are ignored. Returns whether the minimum rose. Raises ``ValueError`` for an
+        empty or inverted span.
         """
         before = self.minimum
         self.forward_all(((span, timestamp),))
@@ -143,7 +144,7 @@ class SpanFrontier:
     def add(self, span: Span, timestamp: Timestamp) -> None:
         """Track ``span`` from ``timestamp`` on; parts tracked already keep the higher timestamp.
 
-        ``ValueError`` for an empty or inverted span.
+        Raises ``ValueError`` for an empty or inverted span.
         """
         span.validate()
         self._forward_parts(span, timestamp)
@@ -207,7 +208,7 @@ class SpanFrontier:
 
 
 def joined(parts: Iterable[tuple[Span, Timestamp]]) -> Iterator[tuple[Span, Timestamp]]:
-    """Yield the parts, which stand in key order, with touching neighbours of equal timestamp made one."""
+    """Yield the parts, with touching neighbours of equal timestamp joined. ``parts`` are in key order."""
     held: Span | None = None
     held_timestamp = ZERO
     for span, timestamp in parts:

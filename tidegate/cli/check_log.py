@@ -39,8 +39,8 @@ class _Findings:
     def add_fault(self, place: BreachPlace, error: Exception) -> None:
         """Note an exception of the check itself at a record.
 
-        What it finds later about the record's range may be wrong. Raises ``error`` if the data is not at
-        fault.
+        What the check finds later about the record's range may be wrong. Raises ``error`` if the data is not
+        at fault.
         """
         cause = unforeseen(error)
         self.fault_count += 1

@@ -39,7 +39,7 @@ debug.add_command(step)
 
 
 class _Begin(click.ParamType):
-    """The parameter type of ``beginning``, an offset or a timestamp."""
+    """The type of a parameter that is ``beginning``, an offset or a timestamp."""
 
     name = "place"
 

@@ -21,7 +21,7 @@ from tidegate.replay.step_comparison import StepComparison, compare
 from tidegate.replay.step_file import decode_step, encode_step
 from tidegate.replay.written_step import WrittenStep
 
-#: The number of offsets after which the way through the log is shown again.
+#: The number of offsets after which the progress through the log is shown again.
 _TOLD_EVERY = 100_000
 
 
@@ -118,7 +118,7 @@ def _from_kafka(source: StepSource, first: int | None, count: int, *, stored: bo
 
 
 def _told() -> Callable[[int], None]:
-    """Return what shows on a terminal how far the log has been read."""
+    """Return a function that shows on standard error how far the log has been read."""
     told = 0
 
     def tell(offset: int) -> None:

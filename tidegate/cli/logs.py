@@ -13,8 +13,8 @@ from tidegate.redaction import redacted
 
 
 class _ShownLines(logging.Formatter):
-    """Formats a line with its trace, without what this process has used as a secret, and without control
-    characters."""
+    """Formats a line with its trace. Secrets that this process has used and control characters are left
+    out."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See ``logging.Formatter``."""

@@ -22,7 +22,7 @@ _PIPE_WIDTH = 10_000
 
 
 def echo(text: object = "", *, err: bool = False) -> None:
-    """Print a text of one line or several, on standard error if ``err`` is set."""
+    """Print a text of one or several lines, on standard error if ``err`` is set."""
     click.echo(shown_lines(str(text)), err=err)
 
 
@@ -39,7 +39,7 @@ def echo_progress(line: str, *, last: bool) -> None:
 
 
 def exact_lines() -> Callable[[str], None]:
-    """Return what prints lines as they are, since a program reads them. On a terminal it is ``echo``.
+    """Return a function that prints lines as they are, since a program reads them; ``echo`` on a terminal.
 
     Without ``color`` click would take escape sequences out of them.
     """

@@ -110,9 +110,9 @@ class Reading(NamedTuple):
 
 
 def choose_reading(connection: KafkaConnection, app_id: str, asked: Asked) -> Reading:
-    """Find what was asked for. ``connection`` is to the workers' cluster.
+    """Return the reading that was asked for. ``connection`` is to the workers' cluster.
 
-    Raises ``UsageError`` for topics or options that do not fit, and as ``Jobs`` does.
+    Raises ``UsageError`` for topics or options that do not fit, and what ``Jobs`` raises.
     """
     topics, feed_name = asked.topics, asked.feed_name
     if feed_name is None:

@@ -85,8 +85,9 @@ _RANGE_OPTIONS: Final = (
 
 
 def _range_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of what ranges do by themselves; it gets those that are set as
-    ``ranges``.
+    """Give a command options that say what ranges do by themselves.
+
+    The command gets the options that are set, as its parameter ``ranges``.
     """
 
     @functools.wraps(command)

@@ -53,7 +53,7 @@ output_topics_option = click.option(
 
 
 def spark_master(master: str | None) -> str | None:
-    """Return the given master, this machine without one, or ``None`` if ``spark-submit`` decides.
+    """Return the given master. Without one it is this machine, or ``None`` if ``spark-submit`` decides.
 
     Raises as ``service_module`` does.
     """

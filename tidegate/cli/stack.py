@@ -10,7 +10,7 @@ from tidegate.errors import SettingsError
 
 
 class StackCommands(Commands):
-    """The commands of the service tree's own command line, which is imported only when they are asked for."""
+    """The commands of the service tree's own command line. It is imported only when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """See ``click.Group``."""

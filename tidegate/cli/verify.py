@@ -64,7 +64,7 @@ class VerifyCommand(click.Command):
 
 
 def _give_output_up() -> None:
-    """Let the rest of the output go nowhere: Python writes it at its end, and would set another status."""
+    """Drop the rest of the output: Python would write it at its end, and set another exit status."""
     with suppress(OSError, ValueError):  # a test's output is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -147,7 +147,7 @@ def _audit(
 def _bounds(jobs: JobsView, feed: FeedTopics) -> FeedBounds | None:
     """Return which records are the feed's own; ``None`` if nobody else has had its topics.
 
-    ``jobs`` was read once it was known where the topics end.
+    ``jobs`` was read after the ends of the topics were known.
     """
     id_ = FeedId(feed.feed_id)
     others, term = other_feeds_of(jobs, id_), term_of(jobs, id_)

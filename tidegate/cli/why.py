@@ -97,7 +97,7 @@ def _range(facts: Mapping[str, Any]) -> str:
 
 def _place(facts: Mapping[str, Any]) -> str:
     """Return the finding's place in the log, without an offset if the worker does not know it."""
-    if "partition" not in facts or "topic" in facts:  # with a topic, the partition is not the log's
+    if "partition" not in facts or "topic" in facts:  # with a topic, it is no partition of the log
         return ""
     offset = facts.get("offset")
     return f"partition {facts['partition']}" + ("" if offset is None else f", offset {offset}")

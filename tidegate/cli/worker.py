@@ -37,7 +37,7 @@ def worker(**settings: str | None) -> None:
 def _setting_options() -> list[click.Parameter]:
     """Return an option for each setting that is no secret; the worker checks the values.
 
-    Outside the service tree there are none.
+    There are none if the service tree, or the extra of the worker, is missing.
     """
     try:
         faults = service_module("tidegate.worker.process.settings_faults")

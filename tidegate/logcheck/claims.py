@@ -11,7 +11,7 @@ from tidegate.logcheck.memory import CheckedTxn
 from tidegate.raftlog.entry import TxnId
 from tidegate.spans import Span
 
-#: The most separate parts of a range's keys that are known to be children's. A split has two children.
+#: The most separate parts of a range's keys that are noted as children's. A split has two children.
 PARTS_MAX: Final = 1_000
 
 
@@ -23,7 +23,7 @@ class Claims:
     def __init__(self) -> None:
         self._starts: list[bytes] = []
         self._ends: list[bytes] = []
-        #: The intents that children have listed of each transaction, as long as they fit those of the range.
+        #: How many intents of each transaction children have listed, while these fit the range's own intents.
         self._counts: Counter[TxnId] = Counter()
         self._fit = True
         #: The number of transactions whose intents are all listed.
@@ -51,13 +51,13 @@ class Claims:
         self._starts[first:last], self._ends[first:last] = [start], [end]
 
     def take_intents(self, intents: Mapping[TxnId, int], left: Mapping[TxnId, CheckedTxn]) -> bool:
-        """Note a child's intents. Returns whether all children together list just those of ``left``."""
+        """Note a child's intents. Returns whether all children together list exactly those of ``left``."""
         if self._fit:
             self._count(intents, left)
         return self._fit and self._complete == len(left)
 
     def forget_intents(self) -> None:
-        """Forget the intents, because nobody looks at them any more."""
+        """Forget the intents, because they are not compared any more."""
         self._fit, self._counts = False, Counter()
 
     def _count(self, intents: Mapping[TxnId, int], left: Mapping[TxnId, CheckedTxn]) -> None:

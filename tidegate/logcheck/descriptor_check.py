@@ -12,7 +12,8 @@ from tidegate.raftlog.entry import CommitIntent, DescriptorUpdate, WriteValue
 from tidegate.rows import Catalog, decode_descriptor, table_id_of
 
 Report: TypeAlias = Callable[[Rule, str, BreachPlace | None], None]
-#: A broadcast is missing in a partition that was read for so long after another partition had it.
+#: A broadcast counts as missing in a partition that lacks it when all partitions have been read this many
+#: milliseconds beyond the first record of the broadcast.
 _BROADCAST_MS = 10_000
 
 
@@ -48,7 +49,7 @@ class DescriptorCheck:
         self._highs: dict[_TableIn, Timestamp] = {}
 
     def take_broadcast(self, update: DescriptorUpdate, place: BreachPlace, record_time_ms: int) -> None:
-        """Check a broadcast descriptor. Rows behind it in its partition have it from here on."""
+        """Check a broadcast descriptor. The rows after it in its partition have this descriptor."""
         self.check_bytes(update, place)
         known = self._broadcasts.setdefault(update, _Broadcast({}, record_time_ms))
         known.counts[place.partition] = known.counts.get(place.partition, 0) + 1
@@ -57,7 +58,10 @@ class DescriptorCheck:
         self._modified[table] = min(update.modified, self._modified.get(table, update.modified))
 
     def check_bytes(self, update: DescriptorUpdate, place: BreachPlace) -> None:
-        """Check that a descriptor can be read and fits its name. Each content is checked once."""
+        """Check that a descriptor can be read, and has the table, version and time that its record names.
+
+        The same content is checked only once.
+        """
         if update in self._checked:
             return
         self._checked.add(update)
@@ -100,7 +104,7 @@ class DescriptorCheck:
             return
         self._versions[table] = update.version
         if known is None and table.partition in self._cut:
-            return  # it may be a copy of a broadcast before the beginning of the partition
+            return  # it may be a copy of one from before the beginning of the partition
         high = self._highs.get(table)
         if high is not None and high >= update.modified:
             self._report(
@@ -111,7 +115,7 @@ class DescriptorCheck:
             )
 
     def finish(self, horizon_ms: int, *, ended: bool) -> None:
-        """Report the versions that are missing in any partition.
+        """Report the versions that some partition lacks.
 
         ``horizon_ms`` is the record time up to which all partitions were read. In a log that has ``ended``
         each partition must have each version as often as the others.

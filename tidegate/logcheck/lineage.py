@@ -1,9 +1,11 @@
 """Checks splits and merges: each child is compared with the estates of its parents.
 
-The records of two ranges have no common order: a child's first Snapshot may come before its parent's trigger.
+An *estate* has the facts about a range at one index of its log: the keys and intents that it leaves to its
+children. The records of two ranges have no common order: a child's first Snapshot may come before its
+parent's trigger.
 
-Estates have bounds, and so has the time to copy them. If an estate was forgotten, a child is not compared
-with it, and counts as ``undecided``.
+The number and the size of estates have bounds, and so has the time to copy them. If an estate was forgotten,
+a child is not compared with it, and counts as ``undecided``.
 """
 
 from __future__ import annotations
@@ -22,18 +24,20 @@ from tidegate.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """The facts about a range that its children are checked against: as of a trigger, or of its end.
+    """The facts about a range at a trigger, or at its end. Its children are checked against these facts.
 
-    * ``ancestors``: the ranges whose versions of its keys certainly came before this point, each up to a
-      serial number. The range itself is among them.
+    * ``ancestors``: the ranges whose versions of its keys certainly came before this point. Each has the
+      serial number up to which this is certain. The range itself is among them.
     * ``known_since``: the newest version of a key is known for certain if its serial number is above this.
       With ``forgotten`` there may be keys whose newest version is not known at all.
     * ``hole``: the range is in a hole. Its intents are not known then, and ``high`` may be too low.
     * ``told``: the last mutation, as its last Snapshot told it.
-    * ``mutated``: a mutation after that Snapshot. The mutation's own time must be above this ``time``.
-    * ``stripped``: the check has forgotten its transactions and ancestors. It counts as in a hole.
-    * ``lost_aborted``: the check has forgotten those of a range before it. So there may be more aborted
-      transactions.
+    * ``mutated``: the last mutation after that Snapshot. Its ``time`` is a bound: the mutation's own time
+      must be above it.
+    * ``stripped``: the check has forgotten the range's transactions and ancestors. The range counts as in a
+      hole then.
+    * ``lost_aborted``: the check has forgotten aborted transactions of the range, or of a range before it. So
+      there may be more than ``aborted`` has.
     * ``claims``: the keys and intents that children have taken over after a split.
     """
 
@@ -54,14 +58,14 @@ class Estate:
 
     @property
     def entries(self) -> int:
-        """The number of transactions and ancestors that it has: they take most of its memory."""
+        """The number of transactions and ancestors in the estate: they take most of its memory."""
         return len(self.open) + len(self.aborted) + len(self.ancestors)
 
     def claim_intents(self, span: Span, intents: Counter[TxnId]) -> bool:
         """Note that a child has taken over a span, with the intents that its Snapshot lists.
 
-        Returns False if children have taken all of the range's span by now, and their intents are not exactly
-        those of the range.
+        Returns False if children have the first and the last keys of the range by now, and their intents are
+        not exactly those of the range.
         """
         self.claims.take_keys(span)
         if self.hole:
@@ -79,7 +83,7 @@ class Estate:
 
 
 class Skipped(NamedTuple):
-    """The last index that the log has skipped of a range, or that stands before the log's beginning."""
+    """The last index of a range that its log has skipped, or that was before the log's beginning."""
 
     range_id: RangeId
     upto: RaftIndex
@@ -104,9 +108,10 @@ class Lineage:
         self._passed = passed
         self._forgot = False
         self.credit = CopyCredit(limits.aborted)
-        #: The number of Snapshots that were not compared with what a parent left, since that was forgotten.
+        #: The number of Snapshots that were not compared with all that their parents left. Some of it was
+        #: forgotten, or was too much to copy.
         self.undecided = 0
-        #: The news that ranges may have waited for, since it was last looked at.
+        #: The news since somebody last looked at it. Ranges may have waited for it.
         self.news: deque[Parent | Skipped] = deque()
 
     def leave(self, parent: Parent, estate: Estate) -> None:
@@ -128,7 +133,7 @@ class Lineage:
         self.news.append(Skipped(range_id, upto))
 
     def of(self, parent: Parent) -> Estate | None:
-        """Return what a parent left; ``None`` if its log has not come to that index. See ``is_known``."""
+        """Return what a parent left; ``None`` if that is not there. ``is_known`` tells if it may come."""
         return self._estates.get(parent)
 
     def is_known(self, parent: Parent) -> bool:

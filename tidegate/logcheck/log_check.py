@@ -2,7 +2,7 @@
 
 Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
 of its records is bounded (``CheckLimits``). Time is linear: each record pays for what is copied
-(``CopyCredit``), and a range that waits is looked at when its parent has come.
+(``CopyCredit``), and a range that waits is looked at only when the estate of its parent has come.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from tidegate.spans import Span
 
 #: The most that ops and closed times may be above their record's time (docs/log-contract.md#record-time).
 AHEAD_MS: Final = 2_000
-#: A child waits so long for its parents, by the time of the slowest partition. Readers wait as long.
+#: The longest that a child waits for its parents, by the time of the slowest partition. Readers wait as long.
 _PARENT_LIMIT_MS: Final = 600_000
-_LOOK_EVERY: Final = 10_000  # after so many records children are looked at that wait
+_LOOK_EVERY: Final = 10_000  # after so many records the waiting children are looked at
 _WAITED_SHOWN: Final = 100  # sentences about ranges that waited; the others are counted
 
 
@@ -89,7 +89,8 @@ class LogCheck:
     """The check of a log. ``report`` is called with every breach as soon as the log shows it.
 
     The records of a partition must come in order. Partitions should be read side by side: a child's entries
-    are kept in memory while its parent, in another partition, has not come so far.
+    are kept in memory until its parent's log, in another partition, has been read up to the index that the
+    child names.
     """
 
     def __init__(self, options: LogOptions, report: Callable[[Breach], object]) -> None:
@@ -181,7 +182,7 @@ class LogCheck:
         self._check_record(entry, record)
 
     def _note_waiting(self, range_id: RangeId) -> None:
-        """Note for which parent a range waits, or that it does not."""
+        """Note for which parent a range waits, or that it waits for none."""
         parent = self._ranges[range_id].awaited
         if parent is None:
             self._waiting.remove(range_id)
@@ -189,7 +190,7 @@ class LogCheck:
             self._waiting.add(range_id, parent, self._horizon_ms)
 
     def _resume_waiting(self) -> None:
-        """Check the entries of ranges whose parents' estates have come, and of ranges that wait for these."""
+        """Check entries of ranges whose parents' estates have come, and of ranges that waited for these."""
         news = self._lineage.news
         while news and len(self._waiting):
             for range_id in self._waiting.on(news.popleft()):
@@ -219,7 +220,7 @@ class LogCheck:
         return min(self._times.values(), default=0)
 
     def _is_gone(self, parent: Parent) -> bool:
-        """Whether the log will never show an index of a range: it has skipped it, or begins behind it."""
+        """Whether the log will never show an index of a range: it skips the index, or begins after it."""
         check = self._ranges.get(parent.range_id)
         if check is None:
             return False

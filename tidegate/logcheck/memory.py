@@ -20,7 +20,8 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 _COMMANDS = 64
 _SCANNED = 64
-#: The copies that are free, and those that an intent pays for: its range leaves it, and two children take it.
+#: The copies that are free, and those that one listed intent pays for: its range leaves it, and two children
+#: take it.
 _FIRST_COPIES = 100_000
 _COPIES_OF_AN_INTENT = 8
 
@@ -54,7 +55,7 @@ class CopyCredit:
 
     So a copy takes linear time, however often a range splits. A log that keeps the rules never lacks credit:
     after each split and merge a Snapshot lists the open intents once more. ``aborted`` is the number of
-    aborted transactions that each range remembers, and hands on without listing them.
+    aborted transactions that a range remembers at most. It hands them on, and no Snapshot lists them.
     """
 
     def __init__(self, aborted: int) -> None:
@@ -62,11 +63,11 @@ class CopyCredit:
         self._left = _FIRST_COPIES
 
     def earn(self, listed: int) -> None:
-        """Count a record with so many ops and intents."""
+        """Add the credit for a record with ``listed`` ops or intents."""
         self._left += self._of_a_record + _COPIES_OF_AN_INTENT * listed
 
     def spend(self, count: int) -> bool:
-        """Whether so many transactions may be copied."""
+        """Take ``count`` copies from the credit. Returns False, and takes none, if there are fewer."""
         if count > self._left:
             return False
         self._left -= count
@@ -74,11 +75,11 @@ class CopyCredit:
 
 
 class Recent(Generic[KeyT, ValueT]):
-    """A dictionary of the last ``limit`` entries that were put. ``forgot`` says whether any had to go."""
+    """A dictionary of the last ``limit`` entries that were put. ``forgot`` says whether any was removed."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        # Of a plain dictionary the oldest entry is behind the places of all that were removed before it.
+        # A plain dictionary finds its oldest entry only after the places of all that were removed before it.
         self._entries: OrderedDict[KeyT, ValueT] = OrderedDict()
         self.forgot = False
 
@@ -93,7 +94,7 @@ class Recent(Generic[KeyT, ValueT]):
             self._forget_oldest()
 
     def put(self, key: KeyT, value: ValueT) -> None:
-        """Put an entry as the newest one. The oldest one goes if there is no room."""
+        """Put an entry as the newest one. The oldest one is removed if there is no room."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         if len(self._entries) > self._limit:
@@ -126,11 +127,11 @@ class NewestVersion(NamedTuple):
 
 
 class NewestVersions:
-    """The newest versions of the keys that were written last, over all ranges: a key is in one at a time."""
+    """The newest versions of the keys that were written last, over all ranges: a key has one at a time."""
 
     def __init__(self, limit: int) -> None:
         self._versions: Recent[bytes, NewestVersion] = Recent(limit)
-        #: The number of versions so far. It tells versions from before a hole from those behind it.
+        #: The number of versions so far. It tells whether a version came before or after a hole.
         self.serial = 0
 
     @property
@@ -170,7 +171,7 @@ class ScannedSpans:
         self._spans: deque[tuple[Span, Timestamp]] = deque(maxlen=_SCANNED)
 
     def note(self, span: Span, upto: Timestamp) -> None:
-        """Note a chunk. It is joined with the last one if it goes on where that ended."""
+        """Note a chunk. It is joined with the last one if it goes on where that ended, to the same time."""
         if self._spans:
             last, known = self._spans[-1]
             if known == upto and last.end == span.start:

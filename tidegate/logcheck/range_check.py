@@ -73,7 +73,8 @@ class Shared(NamedTuple):
 class RangeCheck:
     """The check of one range. It reports each breach, and goes on.
 
-    Entries that cannot be checked yet, because a parent's log has not come so far, wait for ``resume``.
+    Entries that cannot be checked yet, because a parent's log has not been checked far enough, wait for
+    ``resume``.
     ``is_cut`` says that the partition has lost its beginning: then the range begins at the first Snapshot
     seen.
     """
@@ -86,7 +87,7 @@ class RangeCheck:
         self._place: BreachPlace | None = None
         self._waiting: deque[Stood] = deque()
         self._waits_no_more = False
-        #: The number of parents of the first entry that waits which are known by now.
+        #: The number of parents that are known by now, of those that the first waiting entry names.
         self._known_parents = 0
         #: The number of entries that came again, and how many holes the range's log has.
         self.copies = 0
@@ -102,8 +103,9 @@ class RangeCheck:
         self._triggered = False
         self._closed = ZERO
         self._high = ZERO
-        #: The last mutation that the last Snapshot told, ``None`` if it told none; and the last command since
-        #: then that changed data outside the op log, with the time that its own time must be above.
+        #: ``_told`` is the mutation that the last Snapshot told; ``None`` if it told none. ``_mutated`` is
+        #: the last command since then that changed data outside the op log. The command's own time must be
+        #: above the time that is noted here.
         self._told: HistoryMutation | None = None
         self._mutated: HistoryMutation | None = None
         self._newest = shared.newest
@@ -123,9 +125,9 @@ class RangeCheck:
         #: above ``_known_since`` is known for certain.
         self._forgotten = False
         self._known_since = 0
-        #: The ranges whose versions of its keys are before its own for certain, each up to a serial number. A
-        #: range whose log skips a split or merge, or has lost its beginning, has no certain order with
-        #: others.
+        #: The ranges whose versions of this range's keys certainly came before its own versions. Each has the
+        #: serial number up to which this is certain. A range whose log skips a split or merge, or has
+        #: lost its beginning, has no certain order with others.
         self._ancestors: dict[RangeId, int] = {}
         #: Whether the next Snapshot's ``high`` may be above all versions shown: data was changed outside the
         #: ops.
@@ -188,13 +190,13 @@ class RangeCheck:
         return True
 
     def _passes_over(self, head: Snapshot) -> bool:
-        """Whether readers take only the GC threshold of a Snapshot, since it comes again."""
+        """Whether a Snapshot comes again, so that readers take only its GC threshold."""
         if self._head is None or head.generation > self._generation or self._chunks:
             return False
         return head.raft_index < self._applied or (self._ended and head.raft_index == self._applied)
 
     def _is_copied(self, chunk: Snapshot, digest: int) -> bool:
-        """Whether a chunk is of a copy of one of the last Snapshots. The first chunk decides that."""
+        """Whether a chunk belongs to a copy of one of the last Snapshots. The first chunk decides that."""
         if self._triggered or self._chunks:
             return False
         if chunk.chunk == 0:
@@ -202,7 +204,7 @@ class RangeCheck:
         return self._copying
 
     def _begins_again(self, chunk: Snapshot) -> bool:
-        """Whether a first chunk begins the snapshot anew that the range is amid, as after a crash.
+        """Whether a first chunk begins again the snapshot that is not complete yet, as after a crash.
 
         Then the chunks from before the crash do not count. A first chunk with other content is reported.
         """
@@ -246,7 +248,7 @@ class RangeCheck:
         return isinstance(entry, RangeEnd) and self._ended and entry.last_index == self._applied
 
     def _require_closed(self, what: str, again: Timestamp | None) -> None:
-        """Require of an entry that comes again that the range has closed what it closes."""
+        """Report an entry that comes again if it closes more than the range has closed."""
         if again is not None and again > self._closed:
             self._report(
                 Rule.COPY,
@@ -327,8 +329,8 @@ class RangeCheck:
     def _begin_snapshot(self, head: Snapshot) -> None:
         """Begin a snapshot, and check its head.
 
-        It is compared with the known facts about the range, or with its parents' estates. Behind a hole it is
-        compared with nothing.
+        It is compared with the known facts about the range, or with its parents' estates. After a hole it
+        is only checked that its generation and its times do not fall.
         """
         follows = self._head is None or head.raft_index == self._applied
         skips = head.reason is SnapshotReason.RAFT_SNAPSHOT and head.raft_index > self._applied
@@ -370,7 +372,7 @@ class RangeCheck:
         self._require(below, Rule.SNAPSHOT, f"the GC threshold {head.gc_threshold} is not closed")
 
     def _check_mutation(self, head: Snapshot, told: HistoryMutation, *, hides: bool) -> None:
-        """Check the mutation that a Snapshot tells against those known of the range and its parents.
+        """Check the mutation that a Snapshot tells against the known ones of the range and its parents.
 
         A hole (``hides``) may hide a later mutation, so only the order of times is checked then.
         """
@@ -480,7 +482,7 @@ class RangeCheck:
         if len(estates) == 1:
             return estates[0].claim_intents(head.span, counts)
         if sum(len(estate.open) for estate in estates) > counts.total():
-            return False  # each transaction has an intent at least
+            return False  # each transaction has at least one intent
         total: Counter[TxnId] = Counter()
         for estate in estates:
             total.update({txn_id: txn.intents for txn_id, txn in estate.open.items()})
@@ -635,14 +637,14 @@ def _time_of(mutation: HistoryMutation) -> Timestamp:
 
 
 def _whole(chunk: Snapshot) -> tuple[object, ...]:
-    """Return what says to which snapshot a chunk belongs."""
+    """Return the values by which the chunks of one snapshot are known."""
     return chunk.generation, chunk.raft_index, chunk.span, chunk.chunks
 
 
 def _holds(known: list[Estate], estates: list[Estate | None], span: Span) -> bool:
     """Whether a range of ``span`` can have come from these estates: a part of one, or all of two neighbours.
 
-    If not all estates are known each known one must have keys of ``span``.
+    If not all estates are known, each known one must have keys of ``span``.
     """
     if len(known) < len(estates):
         return all(estate.span.overlaps(span) for estate in known)

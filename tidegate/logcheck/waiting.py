@@ -1,4 +1,4 @@
-"""The ranges that wait for a parent, found by the parent: no record looks at all of them."""
+"""The ranges that wait for a parent. They are found by the parent: no record looks at all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.raftlog.entry import Parent, RangeId
 
 
 class WaitingRanges:
-    """The ranges that wait, each for one parent at a time, and since when."""
+    """The ranges that wait, each for one parent at a time, and the time since which each has waited."""
 
     def __init__(self) -> None:
         self._since: dict[RangeId, int] = {}
@@ -27,7 +27,7 @@ class WaitingRanges:
         return iter(self._since)
 
     def add(self, range_id: RangeId, parent: Parent, since_ms: int) -> None:
-        """Note for which parent a range waits. A range that waited before has waited since then."""
+        """Note for which parent a range waits. A range that waited before keeps its time."""
         if self._parents.get(range_id) == parent:
             return
         self._leave_parent(range_id)
@@ -39,12 +39,12 @@ class WaitingRanges:
         self._children[parent][range_id] = None
 
     def remove(self, range_id: RangeId) -> None:
-        """Note that a range does not wait, if it did."""
+        """Note that a range does not wait any more."""
         if self._since.pop(range_id, None) is not None:
             self._leave_parent(range_id)
 
     def on(self, news: Parent | Skipped) -> list[RangeId]:
-        """Return the ranges that may wait no more, since a parent was left or indexes are skipped."""
+        """Return the ranges whose wait may be over: an estate has come, or indexes are skipped."""
         if isinstance(news, Parent):
             found = [news]
             self._take_indexes(Skipped(news.range_id, news.last_index))
@@ -53,7 +53,7 @@ class WaitingRanges:
         return [range_id for parent in found for range_id in self._children.get(parent, ())]
 
     def since(self, limit_ms: int) -> list[RangeId]:
-        """Return the ranges that have waited since then or longer."""
+        """Return the ranges that have waited since ``limit_ms`` or longer."""
         found = []
         for range_id, since_ms in self._since.items():
             if since_ms > limit_ms:
@@ -62,7 +62,7 @@ class WaitingRanges:
         return found
 
     def _take_indexes(self, skipped: Skipped) -> list[Parent]:
-        """Return the parents of a range up to an index. They are not found by a skip again."""
+        """Take out the parents of a range up to an index, and return them. No later skip finds them."""
         indexes = self._indexes.get(skipped.range_id, [])
         found = []
         while indexes and indexes[0][0] <= skipped.upto:

@@ -47,7 +47,8 @@ class VersionBlock(NamedTuple):
     """Versions in store order: by rising keys, the newest version of a key first.
 
     A block has all versions of each of its keys. ``span`` contains its keys. ``newest`` is the highest
-    timestamp in it: a catch-up that starts there or above does not look into the block.
+    timestamp in it: a catch-up that starts there or above does not look into the block, unless the block has
+    inline values.
     """
 
     span: Span
@@ -77,8 +78,8 @@ def catch_up(
     """Return the events of the stored versions and range tombstones that ``request`` asks for.
 
     A range tombstone comes at its start key, before all versions of that key. Open intents are passed over.
-    One block is in memory at a time, and all tombstones. The iterator raises ``InlineValue`` when it comes to
-    an inline value.
+    One block at a time is in memory, with all tombstones. The iterator raises ``InlineValue`` when it comes
+    to an inline value.
     """
     covering = [stone for stone in tombstones if stone.span.overlaps(request.span)]
     stones = sorted(_deletions(request, covering), key=lambda event: (event.span.start, event.timestamp))
@@ -87,7 +88,7 @@ def catch_up(
 
 
 def _place(event: FeedEvent) -> tuple[bytes, bool]:
-    """Sort key for the events of a catch-up: by key, deletions of ranges first."""
+    """Return the sort key of an event of a catch-up: by key, deletions of ranges first."""
     if isinstance(event, ValueEvent):
         return event.key, True
     return event.span.start, False
@@ -152,7 +153,7 @@ class _Awaiting:
     def replaced(self, value: bytes, timestamp: Timestamp) -> None:
         """Take the next older version of the key: the oldest event so far has replaced its ``value``.
 
-        Nothing changes if that event's replaced value is known, or if a range tombstone stands between both.
+        Nothing changes if that event's replaced value is known, or if a range tombstone is between the two.
         An empty ``value``, of a deletion, counts as not known, as in CockroachDB. So if the feed leaves the
         deletion out, the version below it is shown as the one that the event replaced.
         """

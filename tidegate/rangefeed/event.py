@@ -35,7 +35,7 @@ class DeleteRangeEvent(NamedTuple):
 class SSTableEvent(NamedTuple):
     """A file of versions that was added to the range.
 
-    It comes as a whole, with keys outside the feed's span.
+    It comes as a whole, also with its keys that are outside the feed's span.
     """
 
     span: Span

@@ -11,7 +11,10 @@ from typing import Final, NamedTuple
 
 
 class EndReason(enum.Enum):
-    """The reason why a feed ended. After one with a number it may be begun again from its last checkpoint."""
+    """The reason why a feed ended.
+
+    After a reason with a number, the feed may be begun again from its last checkpoint.
+    """
 
     REPLICA_REMOVED = 0
     RANGE_SPLIT = 1
@@ -25,7 +28,7 @@ class EndReason(enum.Enum):
     FINISHED = "finished"  # the reader wants no more events
     CANCELLED = "cancelled"  # the reader went away
     FAILED = "failed"  # the detail says why
-    HISTORY_MUTATED = "history mutated"  # versions changed that the feed may have passed on
+    HISTORY_MUTATED = "history mutated"  # versions that the feed may have given were changed
 
 
 class Again(enum.Enum):

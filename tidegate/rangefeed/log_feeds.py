@@ -1,6 +1,6 @@
-"""Feeds of a span straight from a log: one for each range that overlaps it, begun again after each end.
+"""Feeds of a span, straight from a log: each range that overlaps the span has one, begun anew after each end.
 
-This is what a reader would do who follows the ranges by hand. The feed of a range begins at the range's
+A reader who follows the ranges by hand would do the same. The feed of a range begins at the range's
 Snapshot. It ends with the reason that the store gives to feeds (a split, a merge, skipped entries ...), and
 begins anew at the next Snapshot. Nothing is healed: versions in a hole are missing, and the end of the feed
 says so.

@@ -1,17 +1,17 @@
 """Bounds the memory that events take while they wait for feeds' readers.
 
-An event is charged once, when it is taken in, however many feeds hold it. The last holder that lets it go
-returns the charge. Events of a catch-up are made when they are read, so they are not charged. Source:
-CockroachDB ``rangefeed/budget.go``.
+An event is charged once, when it is taken in, however many feeds hold it. The last holder returns the
+charge when it does not need the event any more. Events of a catch-up are made when they are read, so they are
+not charged. Source: CockroachDB ``rangefeed/budget.go``.
 """
 
 from __future__ import annotations
 
 
 class MemoryBudget:
-    """A budget: at most ``limit_bytes`` are charged at one moment; without a limit if that is ``None``.
+    """A budget: at most ``limit_bytes`` are charged at one moment. ``None`` means that there is no limit.
 
-    With a ``pool`` each charge is made there too, and must fit into both.
+    With a ``pool`` each charge is made there too, and must fit into both budgets.
     """
 
     __slots__ = ("_pool", "limit_bytes", "used_bytes")

@@ -59,13 +59,13 @@ class WhenFull(enum.Enum):
 class RangeFeedConfig:
     """The bounds of one range's feeds."""
 
-    #: The most inputs that are taken in and not processed yet. With ``WhenFull.END_FEEDS`` there never are
-    #: any.
+    #: The most inputs that have been taken and are not processed yet. With ``WhenFull.END_FEEDS``
+    #: there never are any.
     pending_events_max: int = BUFFERED_EVENTS_MAX
     #: The most events that wait for one feed's reader.
     buffered_events_max: int = BUFFERED_EVENTS_MAX
     when_full: WhenFull = WhenFull.END_FEEDS
-    #: Whether transactions are pushed. If not, one that nobody ends holds back resolved timestamps for ever.
+    #: Whether transactions are pushed. If not, one that never ends holds back resolved timestamps for ever.
     push_txns: bool = True
     #: The most transactions that one push names.
     txns_per_push_max: int = TXNS_PER_PUSH_MAX
@@ -84,10 +84,10 @@ class RangeFeed:
     """The feeds of one range, and the resolver that decides their checkpoints.
 
     The methods ``offer_*`` take the range's log in order, and return whether they took the input. They do not
-    if the range's feeds are over, or if there is no room and ``WhenFull.REFUSE`` is set. They, and ``run``,
-    raise ``RangeError`` for what the log may not say: a write at or below the resolved timestamp, a key
-    outside the range, or a missing value that a feed wants. The feeds are over then. A commit at or below the
-    resolved timestamp is passed on and counted, as in CockroachDB: the store has broken its promise.
+    take it if the range's feeds are over, or if there is no room and ``WhenFull.REFUSE`` is set. They and
+    ``run`` raise ``RangeError`` for what the log may not say: a write at or below the resolved timestamp, a
+    key outside the range, or a missing value that a feed wants. The feeds are over then. A commit at or below
+    the resolved timestamp is passed on and counted, as in CockroachDB: the store has broken its promise.
 
     When the last feed ends the range's feeds are over. A new ``RangeFeed`` begins with the intents that the
     store names then.
@@ -159,9 +159,9 @@ class RangeFeed:
     ) -> Registration | None:
         """Begin a feed. Returns ``None`` if the range's feeds are over.
 
-        Inputs that were taken before are not for the feed: ``catch_up`` gives it the stored versions above
-        its start (``tidegate.rangefeed.catchup``). Start zero means from now on, without a catch-up. Raises
-        ``StartBelowGC``, and ``ValueError`` for a span that the range does not hold.
+        The feed gets nothing of inputs that were taken before: ``catch_up`` gives it the stored versions
+        above its start (``tidegate.rangefeed.catchup``). Start zero means from now on, without a catch-up.
+        Raises ``StartBelowGC``, and ``ValueError`` for a span that the range does not hold.
         """
         if self.ended is not None:
             return None

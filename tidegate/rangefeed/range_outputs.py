@@ -30,7 +30,7 @@ class Init(NamedTuple):
 
 #: The logical ops of one command.
 Ops: TypeAlias = tuple[Op, ...]
-#: The inputs of a range's feeds, in order. A registration gets the outputs of the inputs behind it.
+#: The inputs of a range's feeds, in order. A registration gets the outputs of the inputs after it.
 RangeInput: TypeAlias = Ops | ClosedTimestamp | Init | SSTableEvent | Registration
 #: The outputs that follow from inputs: ops for values and deleted ranges, and events for all else.
 RangeOutput: TypeAlias = WriteValue | CommitIntent | DeleteRange | SSTableEvent | CheckpointEvent
@@ -149,7 +149,7 @@ def routed_output(output: RangeOutput) -> Routed:
 
 
 def size_bytes(taken: RangeInput) -> int:
-    """Return how many bytes an input is charged while feeds hold its outputs."""
+    """Return how many bytes are charged for an input while feeds hold its outputs."""
     if isinstance(taken, SSTableEvent):
         return EVENT_BYTES + len(taken.data)
     if isinstance(taken, Timestamp | Init | Registration):

@@ -2,7 +2,7 @@
 
 A feed that starts in the past gives its missing versions first, then the events that were published
 meanwhile. Nobody waits for its reader. Events that do not fit into its buffer are dropped, and the feed ends
-with ``SLOW_CONSUMER`` behind those that did fit. Source: CockroachDB ``rangefeed/buffered_registration.go``.
+with ``SLOW_CONSUMER`` after those that did fit. Source: CockroachDB ``rangefeed/buffered_registration.go``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Registration:
     def put(self, item: Buffered) -> None:
         """Add an event to the buffer. If there is no room the feed has ``overflowed``.
 
-        ``Registrations`` does the same in line, where time matters.
+        ``Registrations`` has the same code once more, where time matters.
         """
         if self.ended is not None or self.overflowed:
             return
@@ -82,7 +82,7 @@ class Registration:
             item[1].holders += 1
 
     def take(self, limit: int) -> list[FeedEvent]:
-        """Return the next events, ``limit`` at most: none when no event waits, or the feed has ended.
+        """Return the next events, ``limit`` at most; none if no event waits, or the feed has ended.
 
         The reader has these events now, so their memory is no longer charged.
         """

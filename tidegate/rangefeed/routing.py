@@ -1,7 +1,7 @@
 """Decides which event goes to which feeds of a range, and in which form.
 
-Feeds that ask for the same span in the same way are one audience: each event is decided and made once for all
-of them. Source: CockroachDB ``rangefeed/registry.go``.
+Feeds that ask for the same span in the same way are one audience: for all of them it is decided once
+whether they get an event, and the event is made once. Source: CockroachDB ``rangefeed/registry.go``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The auditor: reads output topics and says whether they keep their promises.
 
 From the topics alone it checks these rules: rows of a key come in order; no unseen row follows a marker that
-covers it; repeats are exact; markers never fall, and miss no partition; keys stand in their partitions.
+covers it; repeats are exact; markers never fall, and no partition lacks one; keys stand in their partitions.
 ``ViolationKind`` has all rules. With the source's history it also checks that every committed version is
 there, and no other row.
 
@@ -45,19 +45,20 @@ OFFSET_MARKERS: Final[RecordDecoder] = OffsetMarkerDecoder()
 class AuditOptions:
     """The facts about the topics that their records do not show.
 
-    * ``start`` is the feed's start. Its rows stand above it, but for those of an ``initial_scan``, which tell
-      the start itself. ``None`` for either of them says that it is not known.
+    * ``start`` is the feed's start. The feed's rows stand above it, except those of an ``initial_scan``:
+      they tell the start itself. ``None`` for ``start`` or ``initial_scan`` says that it is not known.
     * ``succeeded`` says that the feed has written all its rows. They need not be covered by a marker then.
-    * ``horizon_ns`` bounds memory: versions so far below their partition's marker are forgotten, at a cost
-      (``memory.py``). With ``None`` all versions are remembered.
+    * ``horizon_ns`` bounds memory: versions that are further than that below their partition's marker are
+      forgotten. Then some rows stay undecided (``memory.py``). With ``None`` all versions are remembered.
     * ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the topics in which
       compaction removes a key's older rows.
     * ``violation_limit`` bounds how many violations are kept. All are counted.
     * ``row_keys`` is false for a feed with ``key_column``: its keys do not say which row a record is.
     * ``resolved_topic`` is the topic of the feed's markers; empty if they stand among the rows.
     * ``ends`` are the ends of the partitions of rows. They are asked for after the end of the markers' topic.
-    * ``settled`` are ends that were asked for before those up to which the topics are read; a partition that
-      it does not name was at rest. Several brokers do not tell their ends at one moment.
+    * ``settled`` are ends of partitions that were asked for first. The ends up to which the topics are read
+      were asked for later, since several brokers do not tell their ends at one moment. A partition that
+      ``settled`` does not name was at rest.
     * ``bounds`` tells which records are the feed's own, if others have had its topics.
     """
 
@@ -238,7 +239,7 @@ class Auditor:
         return covered and not self._options.lost_rows(home.place)
 
     def _promise(self, version: VersionId, home: PartitionAudit) -> str:
-        """Return words for a finding: why the version has to be there."""
+        """Return the words of a finding that say why the version has to be there."""
         if version.timestamp <= home.marker:
             return f"its marker at {home.marker} covers"
         return "the feed, which has succeeded, has to hold"

@@ -42,8 +42,8 @@ class ExpectedRows:
     """The rows that the topics have to hold, and which of them were seen.
 
     These are the rows of an initial scan, and those above the feed's start. Each version takes about 300
-    bytes, and as much again once a row tells no timestamp. Raises ``InputError`` for a version of a topic
-    that is not audited, and for a version that is given twice with different values.
+    bytes. It takes twice as much from the first row on that tells no timestamp. Raises ``InputError`` for a
+    version of a topic that is not audited, and for a version that is given twice with different values.
     """
 
     __slots__ = ("_by_record_time", "_digests", "_scanned_ms", "_unseen")
@@ -88,9 +88,9 @@ class ExpectedRows:
     def confirm_untimed(
         self, topic: str, key: bytes, record_time_ms: int, value: bytes | None, headers: Headers
     ) -> bool | None:
-        """Note a row that tells no timestamp, and return what ``confirm`` does.
+        """Note a row that tells no timestamp, and return what ``confirm`` returns.
 
-        It may be any version of its key at its record time.
+        The row may be any version of its key at its record time.
         """
         if self._by_record_time is None:
             self._by_record_time = self._indexed()

@@ -7,7 +7,7 @@ topics were read.
 
 The brokers of a cluster do not tell the ends of their partitions at one moment, and several markers may be
 committed between two answers. So the ends are asked for twice. Markers below the first ends are *settled*:
-those below the newest settled one were on all partitions before the second ends were asked for.
+markers below the newest settled one were on all partitions before the second ends were asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Absence(NamedTuple):
 
 
 class MarkerLedger:
-    """The partitions that hold each marker. A marker that is on all of them is dropped."""
+    """The partitions that hold each marker. A marker that is on all partitions is dropped."""
 
     __slots__ = ("_all", "_bits", "_first", "_partial", "_places", "_truncated", "newest")
 
@@ -42,7 +42,7 @@ class MarkerLedger:
         self.newest = ZERO
 
     def note(self, place: TopicPartition, resolved: Timestamp, *, is_settled: bool = True) -> None:
-        """Note that ``place`` holds a marker, which is above all earlier ones there."""
+        """Note that ``place`` holds a marker. The marker is above all earlier ones there."""
         self._first.setdefault(place, resolved)
         if is_settled:
             self.newest = max(self.newest, resolved)
@@ -53,7 +53,7 @@ class MarkerLedger:
             self._partial[resolved] = holders
 
     def absences(self) -> Iterator[Absence]:
-        """Yield each marker that is missing on a partition, by timestamp, below the newest settled one."""
+        """Yield each marker below the newest settled one that a partition lacks, by rising timestamps."""
         for resolved in sorted(self._partial):
             if resolved >= self.newest:
                 break

@@ -1,11 +1,11 @@
 """The auditor's memory of a partition's rows, within a horizon.
 
-Only by remembering every version can it tell a repeat from an unseen row. That takes about 250 bytes for each
-version. With a horizon, versions that are further than that below the partition's last marker are forgotten.
-An unknown row at or below the highest forgotten timestamp may then be an old repeat or a late row. It is
-counted as undecided. The highest timestamp of each key is kept for ever.
+It can tell a repeat from an unseen row only if it remembers every version. That takes about 250 bytes for
+each version. With a horizon, versions that are further than that below the partition's last marker are
+forgotten. An unknown row at or below the highest forgotten timestamp may then be an old repeat or a late row.
+It is counted as undecided. The highest timestamp of each key is kept for ever.
 
-Versions are forgotten in two generations, so that this costs nothing for each row. Once all of ``_old`` is
+Versions are kept in two dictionaries, so that forgetting costs nothing for each row. Once all of ``_old`` is
 past the horizon it is dropped as a whole, and ``_young`` becomes ``_old``. So about two horizons of rows are
 held.
 """
@@ -22,8 +22,8 @@ Version: TypeAlias = tuple[bytes, Timestamp]
 class VersionMemory:
     """The versions that were seen on one partition, each with a digest.
 
-    ``forgotten`` is the highest timestamp at which a version may have been there without being remembered. It
-    is zero at first, and ``hlc.MAX`` if the beginning of the partition has been deleted.
+    ``forgotten`` is the highest timestamp of a version that may have been there and is not remembered. It is
+    zero at first, and ``hlc.MAX`` if the beginning of the partition has been deleted.
     """
 
     __slots__ = ("_highest", "_horizon_ns", "_old", "_old_top", "_young", "_young_top", "forgotten")
@@ -43,7 +43,7 @@ class VersionMemory:
         return len(self._highest)
 
     def knows_key(self, key: bytes) -> bool:
-        """Whether a row of the key was seen, whether it is remembered or not."""
+        """Whether a row of the key was seen, even if the row is not remembered any more."""
         return key in self._highest
 
     def meet(self, key: bytes) -> None:

@@ -1,8 +1,8 @@
-"""Tells the records of other feeds, which had the topics before or after the audited one, from its own.
+"""Tells the audited feed's records from those of other feeds, which had its topics before or after it.
 
-A record does not say which feed wrote it. Its time does: all records of the feed are above its start, or are
-rows of its scan, which tell the start; and all that matter are at or below the high-water with which it has
-ended (docs/protocols/topics-that-change-owners.md).
+A record does not say which feed wrote it, but its time shows it. All records of the feed are above its start,
+or are rows of its scan, which tell the start. All records that matter are at or below the high-water with
+which the feed has ended (docs/protocols/topics-that-change-owners.md).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class FeedBounds:
     """The times between which records are the feed's own.
 
     A row below ``start`` is an earlier feed's, and so is a marker at or below ``before``. If the feed has no
-    scan, a row at ``start`` is one, too. A marker above ``end`` is a later feed's, and so is every record
-    behind it in its partition, and every row above ``end``. ``None`` for ``before`` or ``end`` says that
-    there is no such feed.
+    scan, a row at ``start`` is an earlier feed's, too. A marker above ``end`` is a later feed's, and so is
+    every record after it in its partition, and every row above ``end``. ``None`` for ``before`` or ``end``
+    says that there is no such feed.
     """
 
     start: Timestamp
@@ -32,7 +32,7 @@ class FeedBounds:
 
 
 class OtherFeedsRecords:
-    """Counts and passes over the records of other feeds, as ``bounds`` tell them.
+    """Counts and passes over the records of other feeds. ``bounds`` tells which they are.
 
     ``told`` returns the timestamp of a row's version in the feed; ``None`` if the record tells none.
     """
@@ -41,11 +41,11 @@ class OtherFeedsRecords:
         self._bounds = bounds
         self._told = told
         self._is_over: set[TopicPartition] = set()
-        self._last: dict[TopicPartition, bytes | None] = {}  # the key of a row that was passed over last
+        self._last: dict[TopicPartition, bytes | None] = {}  # the key of the last row, if it was passed over
         self.count = 0
 
     def passes_over(self, place: TopicPartition) -> bool:
-        """Count the next record there if a later feed's marker came before it. Returns whether one did."""
+        """Return whether a later feed's marker came before the next record there. Count the record then."""
         is_over = place in self._is_over
         self.count += is_over
         return is_over
@@ -56,9 +56,9 @@ class OtherFeedsRecords:
         return self._may_be_earlier(record) or (end is not None and record.timestamp_ms > end.wall_ms)
 
     def is_unclear(self, record: TopicRecord, row: RowRecord) -> bool:
-        """Return whether a row may be an earlier feed's as well as one of this feed's scan.
+        """Return whether a row may be an earlier feed's, and may also be one of this feed's scan.
 
-        The rows of a scan have the record times of their versions, and this one tells no timestamp.
+        The rows of a scan have the record times of their versions, and this row tells no timestamp.
         """
         may_be_either = self._bounds.scans and self._may_be_earlier(record)
         return may_be_either and not row.tombstone and self._told(row) is None

@@ -20,7 +20,7 @@ from tidegate.verify.violation import Findings, ViolationKind, key_text
 class PartitionCounts:
     """The counts of one partition's audit. ``AuditCounts`` says what each field counts.
 
-    Of ``unclear`` records it is not known which feed wrote them.
+    ``unclear`` counts the records whose feed is not known.
     """
 
     rows: int = 0
@@ -34,10 +34,11 @@ class PartitionCounts:
 
 
 class PartitionAudit:
-    """The audit of one partition, by the rules that concern it alone. ``marker`` is its highest one so far.
+    """The audit of one partition, by the rules that concern it alone.
 
-    ``tombstones`` is given if the feed writes them. Without ``row_keys`` a record's key does not say which
-    row it is, so neither order nor repeats can be checked.
+    ``marker`` is the partition's highest marker so far. ``tombstones`` is given if the feed writes them.
+    Without ``row_keys`` a record's key does not say which row it is, so neither order nor repeats can be
+    checked.
     """
 
     __slots__ = (
@@ -102,7 +103,7 @@ class PartitionAudit:
     def take_unclear_row(self, record: TopicRecord, key: bytes) -> None:
         """Take a row that tells no timestamp and may be another feed's: it breaks no rule.
 
-        It counts for the version that it may be, so that this one is not missed.
+        It counts as the versions that it may be, so that these are not reported as missing.
         """
         self.counts.rows += 1
         self.counts.untimed += 1

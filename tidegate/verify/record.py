@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 #: A record's headers, without those in which copies of it may differ.
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
-#: Headers in which copies of a row may differ: where in the log that copy was read.
+#: Headers in which copies of a row may differ: they say where in the log a copy was read.
 PROVENANCE_HEADERS: Final = frozenset({"tidegate-source"})
 
 

@@ -56,7 +56,7 @@ class AuditReport:
 
     ``violations`` has the first ones that were found, ``violation_counts`` counts all of them. Up to
     ``covered`` the topics are complete: that is the lowest of the partitions' last markers. For a feed that
-    has succeeded it is the start at least.
+    has succeeded it is at least the start.
     """
 
     verdict: Verdict

@@ -32,7 +32,7 @@ class MarkerLine:
 
     def add(self, offset: int, resolved: Timestamp) -> None:
         """Add a marker at an offset. All markers are added before the first call of ``pass_to``."""
-        at = bisect_right(self._offsets, offset)  # the end, except for a topic that was created anew
+        at = bisect_right(self._offsets, offset)  # the list's end, except for a topic created anew
         if at and resolved <= self._at(at - 1):
             return
         if at and self._offsets[at - 1] == offset:
@@ -97,7 +97,7 @@ class ResolvedTopic:
                 self._lay(record, marker, TopicPartition(topic, record.partition))
 
     def pass_to(self, place: TopicPartition, offset: int | None) -> Timestamp:
-        """Pass the markers before a row at ``offset``, and return the highest: ``MarkerLine.pass_to``."""
+        """Pass the markers before a row at ``offset``, and return the highest (``MarkerLine.pass_to``)."""
         self.passing = True
         return self.lines[place].pass_to(offset)
 

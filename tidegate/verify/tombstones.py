@@ -5,7 +5,7 @@ without a value, its tombstone. A tombstone tells no timestamp, and is no versio
 the last deletion before it that has its key and its record time, and it has the headers of that deletion.
 
 A tombstone comes before any newer row of the key: log compaction would remove a row that has a tombstone
-behind it. It also comes before a marker that covers the deletion. After a crash deletion and tombstone come
+after it. It also comes before a marker that covers the deletion. After a crash deletion and tombstone come
 again, in any number of copies.
 """
 
@@ -34,8 +34,8 @@ class _Waiting:
 class Tombstones:
     """The deletions of one partition.
 
-    ``memory`` holds them as versions. The timestamps of these are the record times, and the digests are those
-    of the headers.
+    ``memory`` holds each deletion as a version, with its record time as the timestamp and the digest of its
+    headers.
     """
 
     __slots__ = ("_findings", "_memory", "_waiting")
@@ -87,7 +87,7 @@ class Tombstones:
         self._memory.marker(resolved)
 
     def _settle(self, version: Version) -> Timestamp | None:
-        """Take a deletion that waited for this tombstone. Returns its timestamp; ``None`` for a copy."""
+        """Remove the deletion that waited for this tombstone. Returns its timestamp, ``None`` if none did."""
         waiting = self._waiting.get(version)
         if waiting is None or waiting.records.pop(waiting.last, None) is None:
             return None

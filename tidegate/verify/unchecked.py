@@ -31,8 +31,8 @@ _NEED_ALL: Final = (ViolationKind.MISSING_ROW,)
 class Losses(NamedTuple):
     """Counts of the partitions that do not hold all records that were written.
 
-    The beginning was deleted of ``rows`` partitions of rows, and of ``markers`` partitions of a
-    ``resolved_topic``. ``compacted`` partitions are compacted.
+    The beginning of ``rows`` partitions of rows, and of ``markers`` partitions of a ``resolved_topic``, was
+    deleted. ``compacted`` partitions are compacted.
     """
 
     rows: int = 0
@@ -54,7 +54,7 @@ class Audited(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether all rows have to be there even without a marker: the feed is a scan only, and is done."""
+        """Whether all rows have to be there even without a marker: the feed only scans, and is done."""
         return self.initial_scan is InitialScan.ONLY and self.succeeded
 
 
@@ -63,7 +63,7 @@ def unchecked_rules(
 ) -> Iterator[Unchecked]:
     """Yield the rules that could not be checked, or not for every row.
 
-    ``unclear`` is the number of records of which it cannot be told which feed wrote them.
+    ``unclear`` is the number of records whose feed is not known.
     """
     if not counts.rows and not counts.markers and not (audited.whole and audited.compared):
         yield Unchecked(tuple(ViolationKind), "the topics hold no records")
@@ -97,7 +97,7 @@ def _without_timestamps(untimed: int, audited: Audited) -> Iterator[Unchecked]:
 
 
 def _without_markers(audited: Audited) -> Iterator[Unchecked]:
-    """Yield the rules that need markers. A feed that is a scan only needs none once it has succeeded."""
+    """Yield the rules that need markers. A feed that only scans needs no markers once it has succeeded."""
     if audited.initial_scan is not InitialScan.ONLY:
         kinds = _NEED_MARKERS + (_NEED_ALL if audited.compared else ())
         yield Unchecked(kinds, "there are no markers; create the feed WITH resolved")

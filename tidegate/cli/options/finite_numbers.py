@@ -1,4 +1,4 @@
-"""Types of options: numbers that can be reckoned with, and seconds that can be waited for."""
+"""Types of options: finite numbers, and seconds that a program can wait for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-#: 23 days. What waits, such as a socket, counts milliseconds in 31 bits.
+#: 23 days. Things that wait, such as sockets, count milliseconds in 31 bits.
 _MOST_S: Final = 2_000_000
 #: The longest that librdkafka waits for an administrator's request.
 MOST_ANSWER_S: Final = 3_600

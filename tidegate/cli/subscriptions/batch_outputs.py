@@ -113,7 +113,7 @@ class TableOutput:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """See ``BatchOutput``. The screen that stays shows the last batch, however soon that came."""
+        """See ``BatchOutput``. The screen that stays shows the last batch, even if that came just before."""
         with self._live:
             try:
                 yield
@@ -123,8 +123,8 @@ class TableOutput:
     def deliver(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``.
 
-        After lost history a new snapshot begins with no rows. After skipped changes a row may be retracted
-        that was never given.
+        After lost history a new snapshot begins with no rows. After skipped changes, a row that was never
+        given may be retracted.
         """
         if batch.loss is not None:
             if batch.is_snapshot or batch.is_partial:

@@ -168,7 +168,7 @@ async def _serve(
         spill=spill,
         switches=switches,
     )
-    await subscriptions.refresh()  # what is wrong with the application is said before anything listens
+    await subscriptions.refresh()  # faults of the application are told before anything listens
     ended = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, ended.set)

@@ -105,7 +105,7 @@ def subscribe_command(
         )
     parsed = parse_subscribe(statement)
     if shows_table:
-        parsed = replace(parsed, progress=True)  # what folds rows into a table needs it
+        parsed = replace(parsed, progress=True)  # the output that makes a table of rows needs it
     with subscribe(
         parsed,
         connection,
@@ -145,7 +145,7 @@ def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int |
                     echo(str(batch.loss), err=True)
                 output.deliver(batch)
                 subscription.settle(batch)
-                if not batch.is_partial:  # until the last chunk, the token before holds
+                if not batch.is_partial:  # until the last chunk, the token before is valid
                     token = str(batch.token or "")
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
