@@ -60,7 +60,7 @@ class Timestamp(NamedTuple):
 ZERO: Final = Timestamp(0, 0)
 MAX: Final = Timestamp(2**63 - 1, MAX_LOGICAL)
 
-#: No version at or below it will be written to the range any more.
+#: The range writes nothing new at or below it any more. An open intent may still commit there.
 ClosedTimestamp = NewType("ClosedTimestamp", Timestamp)
 #: No new row at or below it will be emitted any more, only copies of rows that were emitted before.
 ResolvedTimestamp = NewType("ResolvedTimestamp", Timestamp)
