@@ -72,7 +72,7 @@ class StoreOptions:
     split_every_ms: int = 0
     merge_every_ms: int = 0
     move_lease_every_ms: int = 0
-    #: About how often a table's secondary index is built, by files without ops for them; 0 for never.
+    #: About how often a table's secondary index is built, from files without ops; 0 for never.
     build_index_every_ms: int = 0
     #: A range with more bytes of rows (of all versions) is split in the middle; 0 for never.
     split_bytes: int = 0

@@ -67,7 +67,7 @@ def accepts_connections(address: str) -> bool:
     try:
         with socket.create_connection(host_and_port(address), timeout=1):
             return True
-    except (OSError, UnicodeError):  # UnicodeError: a name such as `a..b`
+    except (OSError, UnicodeError):  # UnicodeError: a name that cannot be looked up, such as `a..b`
         return False
 
 

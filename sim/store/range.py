@@ -233,8 +233,8 @@ class Range:
     def split_off(self, key: bytes, range_id: RangeId) -> Range:
         """Begin a new generation that ends at ``key``, and a new range that begins there.
 
-        The new range takes its rows and intents with it. Both ranges keep the closed timestamp, the highest
-        version and the GC threshold from before. The last command before this call is the trigger.
+        The new range gets the rows and intents from ``key`` on. Both ranges keep the closed timestamp, the
+        highest version and the GC threshold from before. The last command before this call is the trigger.
         """
         old = self.descriptor
         parent = Parent(self.id, old.generation, self.applied)
@@ -382,5 +382,5 @@ class Range:
         self.closed = max(self.closed, self._closable(now))
 
     def _closable(self, now: Timestamp) -> ClosedTimestamp:
-        """Return the timestamp that lies the lag below a reading of the clock. It rises as readings do."""
+        """Return a reading of the clock minus the lag. It rises as readings do."""
         return ClosedTimestamp(Timestamp(now.wall - self._lag_ns, now.logical))

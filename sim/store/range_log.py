@@ -17,10 +17,10 @@ _EMPTY_BATCH = bytes(12)
 class RangeLog:
     """The log of one range.
 
-    While the log is ``silent``, nothing is written. A replica does so that is behind, until a snapshot brings
-    it up to date. While the log is ``opless``, commands have no logical ops: they do not say what they write.
-    Versions that are left out of the log in one of these two ways are noted in ``skipped``. ``points`` is
-    called for each other command. If it returns true, the command's values stand only in the write batch.
+    While the log is ``silent``, nothing is written. So it is with a replica that is behind, until a snapshot
+    brings it up to date. While the log is ``opless``, commands have no logical ops: they do not say what they
+    write. Versions that are left out of the log in one of these two ways are noted in ``skipped``. ``points``
+    is called for each other command. If it returns true, the command's values stand only in the write batch.
     """
 
     __slots__ = ("_log", "_points", "_skipped", "opless", "silent")

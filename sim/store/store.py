@@ -170,7 +170,7 @@ class RangeStore:
         return left
 
     def end_silence(self, range_: Range) -> None:
-        """Let a range write again. Its log goes on with a snapshot. The entries left out before stay out."""
+        """Let a range write again. Its log goes on with a snapshot. What was left out stays missing."""
         range_.log.silent = False
         self.snapshot(range_, SnapshotReason.RAFT_SNAPSHOT)
         self.counts["raft snapshots"] += 1
@@ -247,7 +247,7 @@ class RangeStore:
                     self._record(range_, txn, key, intent.value)
 
     def abort(self, txn: Transaction, by: EndedBy = EndedBy.STOP) -> None:
-        """Abort. The intents stay until they are resolved. ``by`` is noted if it was abandoned."""
+        """Abort. The intents stay until they are resolved. ``by`` is noted for an abandoned one."""
         self._finish(txn, SimTxnStatus.ABORTED)
         if txn.expires_ns is not None:
             open_ms = self._abandoned_ms(txn.expires_ns)

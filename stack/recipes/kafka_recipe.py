@@ -144,7 +144,7 @@ def cluster_id() -> str:
 def _archived_classes() -> tuple[str, ...]:
     """Return the options for the archive of classes, if there is one.
 
-    The JVM ignores an archive that another Java, or other jars, made.
+    The JVM ignores an archive of another Java, or of other jars.
     """
     archive = os.environ.get(CLASS_ARCHIVE, "")
     if not Path(archive).is_file():

@@ -51,7 +51,7 @@ class Postgres:
     def plan(self, request: Request) -> ServerPlan:
         """Initialise the data directory. Data of an earlier plan stay.
 
-        Data of an earlier version that let everybody in get a password.
+        If the data are of an earlier version and let everybody in, they get a password.
 
         Raises:
             ProgramMissing, PortTaken: what their names say.
