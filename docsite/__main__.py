@@ -16,8 +16,8 @@ _CHECKOUT: Final = _HERE.parent
 _BUILD: Final = _CHECKOUT / "build"
 _STRICT: Final = ("--fail-on-warning", "--keep-going")
 
-#: What a browser fetches by itself when it shows a page: scripts, images, styles and fonts. A link is no such
-#: address.
+#: What a browser fetches by itself when it shows a page: scripts, images, styles and fonts. The address
+#: of a link is none of them.
 _FETCHED: Final = re.compile(
     r"""(?:\ssrc=["']|<link\b[^>]*\bhref=["']|url\(\s*["']?|@import\s+["'])((?:https?:)?//[^"')\s]+)"""
 )

@@ -48,8 +48,9 @@ def sections(checkout: Path) -> list[Section]:
 
 
 def below(page: str, checkout: Path) -> tuple[str, ...]:
-    """Return the pages that stand below ``page``: those of its own folder, if it is the index of one, else
-    none.
+    """Return the pages that stand below ``page``.
+
+    If it is the index of a folder, these are the pages of the folder that it links. Otherwise there are none.
     """
     file = checkout / f"{page}.md"
     if file.stem != "README" or page in {START, INDEX}:

@@ -33,7 +33,7 @@ class HtmlAnchors(SphinxTransform):
 
 
 class FolderLinks(SphinxTransform):
-    """Leads a link to a folder to the folder's index; where it has none, the text stays without the link.
+    """Makes a link to a folder lead to the folder's index. Without an index only the link's text stays.
 
     The site has no listings of folders. A link to a folder that is not there is left to MyST, which refuses
     it.

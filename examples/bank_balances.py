@@ -1,4 +1,4 @@
-"""The sum of a bank's balances, which never wavers: transfers move money, and every batch has whole ones.
+"""The sum of a bank's balances, which never changes: transfers move money, and batches have whole transfers.
 
     python -m examples.bank_balances --column balance accounts
 
@@ -23,7 +23,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 
 class Balance(NamedTuple):
-    """The sum of all accounts at one time, and how many rows have changed up to then."""
+    """The sum of all accounts at one time, and how many rows of diffs have come up to then."""
 
     at: Timestamp
     total: Decimal | int

@@ -2,9 +2,10 @@
 
     python -m examples.cache_invalidation --key id accounts
 
-Readers look into the cache first, and load a missing row from the store. Whoever changes a row tells nobody:
-the feed does. For each batch the keys that have changed are dropped from the cache, so the next reader loads
-them again. When a batch up to a time was applied, the cache has no row from before a change up to that time.
+Readers look into the cache first, and load a missing row from the store. Whoever changes a row does not tell
+the cache: the feed does. For each batch the keys that have changed are dropped from the cache, so the next
+reader loads them again. When a batch up to a time was applied, the cache has no row from before a change up
+to that time.
 
 A reader may load a row just before it changes, and put it into the cache just after the key was dropped. It
 would stay there for good. So a load is kept only if its key was not dropped while it was under way.
@@ -30,7 +31,7 @@ Key = tuple[Any, ...]
 
 
 class RowCache:
-    """Rows by key, in ``rows``: a dict, or whatever has its methods, such as a client of Redis behind them.
+    """Rows by key. ``rows`` is a dict, or an object with a dict's methods, such as one that asks Redis.
 
     ``load`` reads a row from the store. Several threads may read while one drops keys.
     """
@@ -65,7 +66,7 @@ class RowCache:
                     self._loads.pop(key, None)
 
     def drop(self, keys: Iterable[Key]) -> None:
-        """Forget rows, and do not keep what is being loaded of them."""
+        """Forget the rows of these keys, and do not keep those that are being loaded now."""
         with self._lock:
             for key in keys:
                 self._loads.pop(key, None)
@@ -74,7 +75,7 @@ class RowCache:
 
 
 def changed_keys(batch: SubscriptionBatch, key: int) -> set[Key]:
-    """Return the keys that a batch of ENVELOPE UPSERT has, of so many columns."""
+    """Return the keys in a batch of ENVELOPE UPSERT. A key has ``key`` columns."""
     return {row[_OWN : _OWN + key] for row in batch.rows}
 
 
@@ -87,10 +88,10 @@ def invalidate(
     as_of: Timestamp | None = None,
     **feed: Any,
 ) -> None:
-    """Drop what changes, until interrupted or for so many batches; ``feed`` is given to ``subscribe``.
+    """Drop the keys that change, until interrupted or for so many batches; ``subscribe`` gets ``feed``.
 
     There is no snapshot, and no token is stored: a cache that is empty when this begins has nothing from
-    before. One that has rows already tells by ``as_of`` how old they may be.
+    before. For a cache that has rows already, ``as_of`` says how old they may be.
     """
     statement = subscribe_statement(table, envelope="upsert", key=key, snapshot=False, as_of=as_of)
     with subscribe(statement, connection, **feed) as subscription:

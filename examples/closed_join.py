@@ -2,9 +2,9 @@
 
     python -m examples.closed_join run/warehouse board_flights board_weather origin time_hour
 
-The loader (docs/warehouse.md) closes a bucket in all tables at once. So tables that are read at the end of
-one closed bucket, however old, are as they were in the store at that moment, and a join of them is one that
-the store itself could have answered.
+The loader (docs/warehouse.md) closes a bucket in all tables at the same time. So tables that are read at the
+end of one closed bucket, however old, are as they were in the store at that moment, and a join of them is one
+that the store itself could have answered.
 """
 
 from __future__ import annotations

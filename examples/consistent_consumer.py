@@ -7,7 +7,7 @@ that its partition has shown every row up to T; the lowest marker over all parti
 of them. So rows are kept back until that minimum has passed them, and then applied in the order of their
 timestamps: what the tables hold after that is what they held in the store at that timestamp.
 
-Which row is new and what is complete is the answer of tidegate's `RowGate` (docs/subscribe.md). The rest of a
+Tidegate's `RowGate` (docs/subscribe.md) says which rows are new, and what is complete. The rest of a
 consumer is here: assignment, tables, and what is shown. `tidegate subscribe` does all of it for one table.
 """
 

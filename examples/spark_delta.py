@@ -1,4 +1,4 @@
-"""Keep each table of a feed as a Delta table, whose every version is a closed cut of the store.
+"""Keeps each table of a feed as a Delta table, each version of which is a closed cut of the store.
 
     python -m examples.spark_delta --to /tmp/delta --key flights=carrier,flight,time_hour
 

@@ -6,8 +6,8 @@ A micro-batch of Spark has whatever records have arrived, so a table that applie
 a state of the store. Here records go from the micro-batch into a gate. What the gate lets through is complete
 up to one time, and is stored with its token in one transaction.
 
-1. Where reading begins is in the token, so a start has a new checkpoint directory: the offsets of Spark's own
-   say what was read, not what was stored.
+1. The token says where reading begins. So each start has a new checkpoint directory: the offsets in Spark's
+   own directory say what was read, not what was stored.
 2. A micro-batch that Spark gives again adds nothing: the gate passes over offsets that it has read.
 3. Deleted records end the query (``failOnDataLoss``).
 
@@ -54,7 +54,7 @@ from tidegate.subscribe import (
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import RecordColumns
 
-#: Records of a micro-batch: all of them are in the driver's memory at a time.
+#: The most records of a micro-batch. All of them are in the driver's memory at the same time.
 _MOST_RECORDS = 100_000
 
 
@@ -135,7 +135,7 @@ def start(
 
 
 def _options(history: FeedHistory, begin: GateStart) -> dict[str, str]:
-    """Return the options by which Spark reads the topic: committed records, from the offsets of the begin."""
+    """Return the options by which Spark reads the topic: committed records, from the offsets of ``begin``."""
     partitions = sorted(place.partition for place in history.rows)
     topic = history.table.target.topic
     offsets = {place.partition: begin.offsets.get(place, 0) for place in history.rows}

@@ -102,7 +102,7 @@ def mirror(
 
 
 def stored(value: Any) -> Any:
-    """Return a value as SQLite keeps it: what it has no exact form for is a text."""
+    """Return a value as SQLite keeps it. A value for which SQLite has no exact form becomes a text."""
     if value is None or isinstance(value, str | bytes) or (type(value) is int and abs(value) < 2**63):
         return value
     return int(value) if isinstance(value, bool) else plain_text(value)

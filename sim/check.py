@@ -1,4 +1,4 @@
-"""Checks the simulated store's log by the log contract, and by the true history that only the store knows."""
+"""Checks the simulated store's log against the log contract, and against the store's true history."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def check_log(
 ) -> list[Breach]:
     """Return every breach of the contract in a log. The records of a partition are in log order.
 
-    ``pushed`` are the transactions that were ever pushed; ``None`` when that is not known. The store's log is
-    complete, and no op in it is above its record's time.
+    ``pushed`` are the transactions that were ever pushed; ``None`` when that is not known. The simulated
+    store's log is complete, and no op in it has a timestamp above its record's time.
     """
     options = LogOptions(partitions, ended=True, pushed=pushed, ahead_ms=0)
     return logcheck.check_log(_placed(records), options)
@@ -38,7 +38,7 @@ def _placed(records: Iterable[WrittenRecord]) -> Iterator[CheckedRecord]:
 
 
 def committed_versions(records: Iterable[WrittenRecord]) -> list[HistoryVersion]:
-    """Return the versions that were committed by the log's word, in its order."""
+    """Return the versions that were committed according to the log, in the order of the log."""
     entries = (decode_entry(record.key, record.value) for record in records)
     return [
         HistoryVersion(table_id_of(op.key), op.key, op.timestamp, op.value or b"")

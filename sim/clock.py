@@ -42,8 +42,8 @@ class HybridClock:
     def observe(self, remote: Timestamp) -> None:
         """Take in a timestamp from a message.
 
-        One from the future moves no clock. Where ranges close ahead, versions have such timestamps
-        (CockroachDB's global tables).
+        A timestamp from the future does not move the clock. Versions have such timestamps in ranges whose
+        closed timestamps are ahead of the present (CockroachDB's global tables).
         """
         if remote > self._last and remote.wall <= self._present.ns:
             self._last = remote

@@ -1,6 +1,6 @@
 """Asks a running store to split or merge a range, and waits for its answer in the log.
 
-It is what ``tidegate sim split`` and ``merge`` do.
+The commands ``tidegate sim split`` and ``tidegate sim merge`` do this.
 """
 
 from __future__ import annotations

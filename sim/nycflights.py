@@ -76,7 +76,7 @@ def _member(tar: tarfile.TarFile, name: str) -> bytes:
 
 
 def _download(directory: Path) -> None:
-    # pip runs the archive's setup file to learn its name. With a hash it checks the archive before.
+    # pip runs the archive's setup file to learn its name. With a hash it checks the archive first.
     wanted = directory / "requirements.txt"
     wanted.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{SHA256}\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]

@@ -25,7 +25,7 @@ _FRACTIONS: Final = ("rejected_fraction", "zombie_fraction", "batch_values_fract
 class StoreOptions:
     """The options of a store: times in milliseconds, fractions between 0 and 1.
 
-    The defaults are CockroachDB's for options that it has.
+    Where CockroachDB has the same option, the default is CockroachDB's.
     """
 
     partitions: int = 8
@@ -57,22 +57,22 @@ class StoreOptions:
     request_writes: int = 64
     #: The share of commands that are rejected when they apply, and then proposed again.
     rejected_fraction: float = 0.0
-    #: The share of aborted coordinators that write once more before they learn of it.
+    #: The share of coordinators that write once more before they learn that their transaction was aborted.
     zombie_fraction: float = 0.0
-    #: Whether ops carry the version that they replace.
+    #: Whether ops carry the value that they replace.
     prev_values: bool = True
     #: The most versions in one chunk of an answer to a scan, and the most bytes of their keys and values. The
     #: versions of one key always stay together.
     scan_chunk_rows: int = 1_000
     scan_chunk_bytes: int = 256 << 10
-    #: The longest pause between two chunks of one answer; 0 writes them all at once.
+    #: The longest pause between two chunks of one answer; 0 writes all chunks without a pause.
     scan_gap_ms: int = 0
     #: About how often a random range is split at one of its keys, two neighbours are merged, and a lease
     #: moves to another node; 0 for never.
     split_every_ms: int = 0
     merge_every_ms: int = 0
     move_lease_every_ms: int = 0
-    #: About how often a table's secondary index is built, by files that no op tells of; 0 for never.
+    #: About how often a table's secondary index is built, from files without ops; 0 for never.
     build_index_every_ms: int = 0
     #: A range with more bytes of rows (of all versions) is split in the middle; 0 for never.
     split_bytes: int = 0
@@ -84,9 +84,11 @@ class StoreOptions:
     gc_ttl_ms: int = 0
     #: The longest delay of a record on its way to the log. Records of one range keep their order.
     ship_delay_ms: int = 0
-    #: About how often entries of a random range are left out of the log, until a Raft snapshot; 0 for never.
+    #: About how often a random range begins to leave entries out of the log. A Raft snapshot ends this. 0 for
+    #: never.
     skip_every_ms: int = 0
-    #: About how often a random range's commands have no logical ops, until a periodic snapshot; 0 for never.
+    #: About how often a random range begins to write commands without logical ops. A periodic snapshot ends
+    #: this. 0 for never.
     opless_every_ms: int = 0
     #: The share of commands whose values are only in the write batch.
     batch_values_fraction: float = 0.0

@@ -20,7 +20,7 @@ Alteration: TypeAlias = Callable[[Timestamp], DescriptorUpdate]
 
 
 class Write(NamedTuple):
-    """A put; with an empty value a delete."""
+    """A put of a value. With an empty value it is a delete."""
 
     key: bytes
     value: bytes | Change
@@ -53,8 +53,8 @@ class OutcomeMix:
         return Outcome.ABANDON if drawn < self.restart + self.abort + self.abandon else Outcome.COMMIT
 
 
-#: No transaction is abandoned: without anybody who pushes, an abandoned one would hold resolved timestamps
-#: back.
+#: No transaction is abandoned. Where nobody pushes, an abandoned transaction would hold back resolved
+#: timestamps.
 ORDINARY: Final = OutcomeMix(restart=0.01, abort=0.01)
 
 
@@ -62,11 +62,11 @@ class TransactionPlan(NamedTuple):
     """A transaction, or a schema change.
 
     ``rewrites`` are the writes of its second epoch if the outcome is a restart. ``one_phase`` asks for a
-    commit without intents, which works if all writes are in one range. No other transaction starts before one
-    that is ``alone`` has ended.
+    commit without intents, which works if all writes are in one range. After a transaction that is ``alone``
+    has started, no other one starts until it has ended.
 
-    With ``alter`` it is a schema change, at a time when no transaction has a coordinator. Transactions that
-    start afterwards have higher timestamps, and may write by the new version.
+    With ``alter`` the plan is a schema change. It happens when no transaction has a coordinator. Transactions
+    that start afterwards have higher timestamps, and may write rows of the new version.
     """
 
     writes: tuple[Write, ...]
@@ -90,7 +90,7 @@ class Workload(Protocol):
     """Tables, and an iterator of transactions. Both depend only on the workload's own parameters."""
 
     def tables(self, modified: Timestamp) -> Sequence[SimTable]:
-        """Return the tables. Their descriptors are modified at ``modified``, which is below any row."""
+        """Return the tables. Their descriptors are modified at ``modified``, below every row's timestamp."""
 
     def plans(self) -> Iterator[TransactionPlan]:
         """Yield the transactions, in the order in which they start."""

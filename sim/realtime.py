@@ -26,7 +26,7 @@ _PROGRESS_EVERY_NS: Final = NANOS_PER_SECOND
 class SimProgress(NamedTuple):
     """The progress of a run. ``put_off_s`` is how long transactions were postponed by a slow machine.
 
-    ``moments`` are those since the progress before this one.
+    ``moments`` are the moments of the store since the previous progress.
     """
 
     seconds: float
@@ -73,8 +73,8 @@ class RealTimeRun:
     ) -> SimProgress:
         """Run, and call ``on_progress`` every second and at the end. When it returns, everything is durable.
 
-        With an ``end``, a drained store goes on answering requests and closing timestamps until that is set,
-        since ranges that heal need answers.
+        With an ``end``, a drained store goes on answering requests and closing timestamps until ``end`` is
+        set, since ranges that heal need answers.
         """
         self._simulation.postpone(self._start_ns)  # the time for setting up is no backlog
         end_ns = None if seconds is None else self._start_ns + int(seconds * NANOS_PER_SECOND)

@@ -32,8 +32,8 @@ WorkloadOptions: TypeAlias = FlightsOptions | BankOptions
 class SimOptions:
     """The options of a run.
 
-    With ``seconds=None`` it runs until SIGTERM or Ctrl-C. ``history`` names the file for its history. With
-    ``answer_on`` such a signal only stops the writing, and another one ends the run.
+    With ``seconds=None`` the store runs until SIGTERM or Ctrl-C. ``history`` names the file for its history.
+    With ``answer_on`` the first such signal only stops the writing, and the second one ends the run.
     """
 
     bootstrap: str
@@ -47,7 +47,7 @@ class SimOptions:
 
 
 def run(options: SimOptions, on_progress: OnProgress, stop: threading.Event | None = None) -> SimProgress:
-    """Run a store to the end that ``options`` or ``stop`` set, and until everything is in the log and closed.
+    """Run a store until ``options`` or ``stop`` end it, and then until everything is in the log and closed.
 
     In the main thread, SIGTERM and SIGINT stop it too. Raises ``BrokerUnavailable``, ``TopologyError``
     (topics that do not fit), ``DeliveryError``, and what ``fetch_archive`` raises.

@@ -13,7 +13,7 @@ NEVER_NS: Final = 2**63
 
 class _Due(NamedTuple):
     at_ns: int
-    number: int  # keeps ties in the order in which they were added, and actions from being compared
+    number: int  # actions of the same time keep the order in which they were added
     action: Action
 
 

@@ -36,9 +36,10 @@ class _Lane:
 
 
 class DelayedSink:
-    """Delays the records of a range by up to ``longest_ms``. They keep their order; two ranges keep none.
+    """Delays the records of each range by up to ``longest_ms``.
 
-    Descriptors are not delayed, since they have to stand before the rows that they govern.
+    The records of one range keep their order. Records of different ranges may change places. Descriptors are
+    not delayed, since they have to stand before the rows that they govern.
     """
 
     def __init__(

@@ -2,7 +2,8 @@
 
 ``Simulation`` reads no clock. A test lets simulated time run as fast as it can (``run``, ``finish``); the
 real-time driver moves it up to the present again and again (``advance_to``). Both do the same things at the
-same simulated times. So the bytes depend only on the seed, the options, the base time and the pushes.
+same simulated times. So the bytes of the log depend only on the seed, the options, the base time and the
+pushes.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Simulation:
             self._do_next(NEVER_NS)
 
     def advance_to(self, ns: int) -> None:
-        """Do everything that is due up to ``ns``, each thing at its time, and make that the present."""
+        """Do everything that is due up to ``ns``, each thing at its time, and make ``ns`` the present."""
         while self._do_next(ns):
             pass
         self.present.move_to(ns)
@@ -100,8 +101,9 @@ class Simulation:
         return by
 
     def sleep(self, ns: int) -> None:
-        """Let ``ns`` pass in which nothing happens, as in a paused process: everything that was due is
-        late.
+        """Let ``ns`` nanoseconds pass in which nothing happens, as in a paused process.
+
+        Everything that is due comes later by ``ns``.
         """
         self._schedule.postpone(ns)
         self._next_start_ns += ns
@@ -135,7 +137,7 @@ class Simulation:
         return answer_push(self.store, push)
 
     def scan(self, scan: Scan) -> bool:
-        """Begin to answer a scan request, now and as time goes on. Returns false for an unknown range."""
+        """Answer a scan request: begin now, go on as time passes. Returns false for an unknown range."""
         if self.store.ranges.get(scan.range_id) is None:
             return False
         self._go_on_with(RunningScan(self.store, self.options, scan, self._scan_rng))
@@ -152,7 +154,7 @@ class Simulation:
         self.store.merge(left_id)
 
     def stop(self) -> None:
-        """Start nothing more. As time goes on everything open ends, until ``drained``."""
+        """Start nothing more. As time passes, everything that is open ends. Then ``drained`` becomes true."""
         self._next_plan = None
         self._upkeep.calm()
         self._drain()
@@ -164,7 +166,7 @@ class Simulation:
             self.advance_to(self.present.ns + _DRAIN_CHECK_NS)
 
     def deliver(self) -> None:
-        """Write the records that are still on their way now."""
+        """Write now the records that are still on their way to the log."""
         if self._shipping is not None:
             self._shipping.deliver_all()
 
@@ -211,7 +213,7 @@ class Simulation:
         self._schedule.add(self.present.ns + delay_ns, action)
 
     def _do_next(self, until_ns: int) -> bool:
-        """Do the next thing that is due, if that is by ``until_ns``; return whether there was one."""
+        """Do the next thing, if it is due at ``until_ns`` or before. Return whether there was one."""
         due_ns = self._schedule.next_ns
         plan = self._startable()
         if plan is not None and self._next_start_ns <= min(due_ns, until_ns):
@@ -242,13 +244,13 @@ class Simulation:
         self._next_plan = next(self._plans, None)
 
     def _alter(self, alteration: Alteration) -> None:
-        """Change a schema; then wait until every clock has passed it."""
+        """Change a schema. Let no transaction start until every clock has passed the time of the change."""
         self.store.alter(alteration)
         self._next_start_ns = self.present.ns + 2 * self.options.max_offset_ms * NANOS_PER_MS
         self._next_plan = next(self._plans, None)
 
     def _drain(self) -> None:
-        """Wait for the coordinators, end what they left behind, and wait until all of it is closed."""
+        """Wait for the coordinators, end the transactions that are open, and wait until all is closed."""
         store = self.store
         if not store.coordinated():
             store.end_all()

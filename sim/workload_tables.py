@@ -1,4 +1,4 @@
-"""Tables of the workloads: makes a descriptor from column declarations, and the spans of its ranges."""
+"""Tables of the workloads: makes a table's descriptor from columns, and the spans of its ranges."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def declare_table(
 
 
 def table_span(table_id: int) -> Span:
-    """Return all keys of a table, of every index: from /Table/id to /Table/id+1."""
+    """Return the span of all keys of a table, in every index: from /Table/id to /Table/id+1."""
     return Span(encode_uvarint_asc(table_id), encode_uvarint_asc(table_id + 1))
 
 
 def secondary_index(table_id: int) -> Span:
-    """Return all keys of index 2, which is built after the primary one."""
+    """Return the span of all keys of index 2, which is built after the primary one."""
     return index_span(table_id, _SECONDARY)
 
 

@@ -56,7 +56,7 @@ def up(
         settings: settings of the server that override the recipe's.
 
     Raises:
-        StackError: one of the kinds in ``stack/errors.py``, or the server is up otherwise than was asked for.
+        StackError: one of the kinds in ``stack/errors.py``, or a server is up that differs from the request.
     """
     home = _home(name)
     with file_lock(home / "lock"):
@@ -111,9 +111,9 @@ def down(name: str) -> RunRecord | None:
 def _difference(
     running: RunRecord, port: int | None, data: Path | None, settings: Mapping[str, str], *, fresh: bool
 ) -> str:
-    """Return how the running server is not the one that was asked for; empty if it is.
+    """Return in what the running server differs from the one that was asked for; empty if in nothing.
 
-    It shows no setting's value, which may be a password.
+    The text shows no setting's value, since a value may be a password.
     """
     if fresh:
         return f"its data in {running.data} were not emptied"
@@ -121,7 +121,7 @@ def _difference(
         return f"listens at port {runs_at} and not at {port}"
     if data is not None and data.resolve() != running.data:
         return f"has its data in {running.data} and not in {data}"
-    known = running.settings  # none are known of a server that an earlier version started
+    known = running.settings  # None if an earlier version started the server
     if known is not None and (other := [key for key, value in settings.items() if known.get(key) != value]):
         return f"was not started with this value of {', '.join(other)}"
     return ""
@@ -131,7 +131,7 @@ def _launch_recorded(recipe: Recipe, plan: ServerPlan, settings: Mapping[str, st
     record: RunRecord | None = None
 
     def keep_record(child: Child) -> None:
-        # It is kept before the server answers: if `up` is killed while it waits, `down` finds the server.
+        # The record is kept before the server answers. If `up` is killed while it waits, `down` finds it.
         nonlocal record
         process = ProcessIdentity.of_new(child.pid)
         if process is not None:

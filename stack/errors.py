@@ -4,11 +4,11 @@ TidegateError
 └── StackError
     ├── JavaMissing      no Java, or one that is too old
     ├── ProgramMissing   a server that the system's packages bring is not installed
-    ├── DownloadFailed   the jars cannot be downloaded, or are other files
+    ├── DownloadFailed   the jars cannot be downloaded, or are not those that were pinned
     ├── AddressRefused   an address has no host or no port
     ├── PortTaken        another program listens there
     ├── ServerFailed     the server died or did not answer; carries its last log lines
-    └── ConnectorFailed  Connect refused a connector, or it failed, or gave no answer; carries the reasons
+    └── ConnectorFailed  a connector was refused or failed, or Connect gave no answer; carries the reasons
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def find_java(minimum: int) -> Java:
     )
 
 
-@cache  # each question starts a Java, and each server asks
+@cache  # each call starts a Java, and each server calls it
 def java_major(executable: Path) -> int | None:
     """Return the feature version that ``executable -version`` reports; None if it fails or reports none."""
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stack.errors import StackError
 
-#: The checkout. If the stack runs from an installed wheel, this is the directory in the wheel that has it.
+#: The checkout. If the stack runs from an installed wheel, it is the directory with the package ``stack``.
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 

@@ -1,9 +1,9 @@
 """Chooses ports on the loopback interface.
 
-A chosen port is not in use yet: its server binds it seconds later, and frees it whenever it is stopped for a
-while. Meanwhile no other server, of this process or another, may choose the port. So a process keeps a chosen
-port until it ends. It does so by a lock on one byte of a file that all such processes share. Example: for
-port 20123 it locks byte 20123.
+A chosen port is not in use yet: its server binds it seconds later. While the server is stopped, the port is
+free again. During these times no other server, of this process or another, may choose the port. So a process
+keeps a chosen port until it ends. It does so by a lock on one byte of a file that all such processes share.
+Example: for port 20123 it locks byte 20123.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stack.errors import AddressRefused, PortTaken
 
 LOOPBACK = "127.0.0.1"
 
-# Below the ranges from which Linux (32768+) and macOS (49152+) take ports for outgoing connections: otherwise
-# a client's connection could take the port of a broker that is stopped and started again.
+# These ports are below the ranges from which Linux (32768+) and macOS (49152+) take ports for outgoing
+# connections. Otherwise a client's connection could take the port of a broker while that is stopped.
 _FIRST, _LAST = 20_000, 29_999
 _ATTEMPTS = 200
 
@@ -33,7 +33,7 @@ _kept: set[int] = set()
 def is_free(port: int) -> bool:
     """Whether a server could listen on ``port`` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # The JVM sets this too: so a connection in TIME_WAIT does not keep a server from coming back.
+        # The JVM sets this too, so that a server can start again while an old connection is in TIME_WAIT.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -45,7 +45,7 @@ def is_free(port: int) -> bool:
 def host_and_port(address: str) -> tuple[str, int]:
     """Split an address, ``host:port`` or a URL, into host and port.
 
-    Raises ``AddressRefused`` without both.
+    Raises ``AddressRefused`` if the host or the port is missing.
     """
     try:
         place = urlsplit(address if "://" in address else f"//{address}")
@@ -67,15 +67,16 @@ def accepts_connections(address: str) -> bool:
     try:
         with socket.create_connection(host_and_port(address), timeout=1):
             return True
-    except (OSError, UnicodeError):  # UnicodeError: such a name cannot be asked for, as of `a..b`
+    except (OSError, UnicodeError):  # UnicodeError: a name that cannot be looked up, such as `a..b`
         return False
 
 
 def choose_port(wanted: int | None = None, *, other_than: int | None = None) -> int:
     """Choose a port: ``wanted`` if it is free; without it a free one that no process keeps.
 
-    ``other_than`` is never chosen. While this process lives, no other one chooses the returned port, unless
-    somebody names it there. A ``wanted`` port is not kept.
+    The free one is never ``other_than``, and this process keeps it: while this process lives, no other one
+    chooses that port, unless somebody names it there. A ``wanted`` port is not kept, and may be
+    ``other_than``.
 
     Raises:
         PortTaken: ``wanted`` is in use, or no free port was found.
@@ -112,7 +113,7 @@ def _keep(port: int) -> bool:
 def _register() -> int:
     """Return the file whose bytes stand for ports.
 
-    It stays open: to close it anywhere would drop all our locks.
+    It stays open: if this process closes any descriptor of it, all our locks on it are lost.
     """
     place = Path(tempfile.gettempdir(), f"tidegate-ports-{os.getuid()}")
     return os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

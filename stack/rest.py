@@ -23,7 +23,7 @@ class HttpAnswer(NamedTuple):
 
 
 def get_document(url: str) -> Any:
-    """Return the JSON with which a GET of ``url`` is answered within two seconds; None without any."""
+    """Return the JSON that answers a GET of ``url`` within two seconds; None if there is none."""
     try:
         with _open(url, timeout=_PROBE_TIMEOUT_S) as response:
             return _document(response.read())

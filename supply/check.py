@@ -1,4 +1,4 @@
-"""Hold what is installed to what is pinned, and the bill of materials to both."""
+"""Compares what is installed with what is pinned, and the bill of materials with both."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from supply import sbom
 from supply.refusal import pip_takes
 from supply.requirements import ALL, Pin, read
 
-#: What an environment has without being asked, and the project itself.
+#: The package that every environment has, and the project itself.
 _NOT_PINNED: Final = frozenset({"pip", "tidegate"})
-#: A package without dependencies, 11 KB: pip shows on it that it checks hashes.
+#: A package of 11 KB without dependencies. With it the check tests that pip compares hashes.
 _SMALL: Final = "six"
 
 

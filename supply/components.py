@@ -18,7 +18,7 @@ from stack.pinned import Pinned
 from supply.requirements import Pin
 
 _USED_BY: Final = "tidegate:used-by"
-_LONGEST_LICENSE: Final = 80  # longer is the text of the license, not its name
+_LONGEST_LICENSE: Final = 80  # a longer text is the license itself, not its name
 
 
 def python_package(pin: Pin) -> Component:

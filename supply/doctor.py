@@ -1,4 +1,4 @@
-"""Reports what this machine has for the demos and the tests, what it lacks, and what follows: ``make
+"""Reports what this machine has for the demos and the tests, what it lacks, and what that means: ``make
 doctor``.
 
 It runs before anything is installed, on the standard library alone. Its exit status is 1 where the demo or a
@@ -40,7 +40,7 @@ class MachineFact(NamedTuple):
         what: the thing that was looked for.
         found: what there is of it.
         means: what cannot run without it, and what to do; empty where nothing is wrong.
-        bars: whether the demo or a test fails without it. Otherwise something is left out, by name.
+        bars: whether the demo or a test fails without it. Otherwise a part is left out, and is named.
     """
 
     what: str
@@ -80,7 +80,7 @@ def _packages() -> MachineFact:
 
 
 def _is_installed(module: str) -> bool:
-    # Faust takes its own place in sys.modules, and cannot be looked for after that.
+    # Faust, once imported, replaces its entry in sys.modules. After that find_spec fails for it.
     return module in sys.modules or find_spec(module) is not None
 
 

@@ -1,4 +1,4 @@
-"""Whether pip takes a package with the hashes that it is given: it must not with others."""
+"""Tests whether pip takes a package with given hashes. It must not take a package with other hashes."""
 
 from __future__ import annotations
 

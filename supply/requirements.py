@@ -4,7 +4,7 @@ pip takes the files of ``requirements/`` with ``--require-hashes``: a file with 
 installed. A package has the hashes of all files of its release, for every platform and Python, since a file
 that pip would not choose does no harm in the list.
 
-* ``build.txt``: the build backends and what they need, installed first: nothing is built with others;
+* ``build.txt``: the build backends and what they need, installed first, so that no others build a package;
 * ``worker.txt``: what the image of the worker holds;
 * ``demo.txt``: what ``make demo`` installs, which needs neither Spark nor what checks the code;
 * ``all.txt``: what ``make setup`` installs.
@@ -31,7 +31,7 @@ WORKER: Final = "requirements/worker.txt"
 DEMO: Final = "requirements/demo.txt"
 ALL: Final = "requirements/all.txt"
 
-#: Nothing of the machine that resolves gets into the files: the oldest Python that we run on, on Linux.
+#: The pins are those for the oldest Python that we run on, on Linux, whatever machine writes them.
 _PYTHON: Final = ("--python-version", "3.11")
 _PLATFORM: Final = "x86_64-unknown-linux-gnu"
 _FORM: Final = ("--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-config", "--quiet")
@@ -60,7 +60,7 @@ def read(file: Path) -> dict[str, Pin]:
 
 
 def write(checkout: Path, options: Sequence[str] = ()) -> None:
-    """Write all files. Versions in ``constraints.txt`` stay, but for what ``options`` of uv ask for.
+    """Write all files. Versions in ``constraints.txt`` stay, unless ``options`` of uv ask for others.
 
     Raises:
         SupplyError: uv failed; its message says why.
@@ -77,9 +77,9 @@ def write(checkout: Path, options: Sequence[str] = ()) -> None:
 def pin_packages(
     checkout: Path, into: str, source: str, *options: str, asked: str = "", platform: str = _PLATFORM
 ) -> None:
-    """Write the pins of what ``source`` asks for into the file ``into``. Versions that it has stay.
+    """Write the pins of what ``source`` asks for into the file ``into``. Versions that ``into`` has stay.
 
-    Both are paths in ``checkout``. The source ``-`` stands for the lines of ``asked``.
+    ``source`` and ``into`` are paths in ``checkout``. The source ``-`` stands for the lines of ``asked``.
 
     Raises:
         SupplyError: uv failed; its message says why.

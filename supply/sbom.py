@@ -1,7 +1,7 @@
 """The bill of materials, ``sbom.cdx.json``: CycloneDX 1.6 in JSON.
 
-It is made of what is pinned, not of a machine, and has neither a time nor a serial number: made twice it is
-the same file, byte for byte, so that it is kept in the tree and a change of it is seen.
+It is made from what is pinned, not from a machine, and has neither a time nor a serial number. Made twice,
+the file has the same bytes. So it can be kept in the tree, where each change of it is seen.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def document(checkout: Path = CHECKOUT) -> str:
     bom.register_dependency(bom.metadata.component, bom.components)
     tree: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
     del tree["serialNumber"], tree["metadata"]["timestamp"]
-    del tree["dependencies"]  # it says of every part that it needs no other: which needs which is not listed
+    del tree["dependencies"]  # it would say that no part needs another; which needs which is not listed
     return json.dumps(tree, indent=1, sort_keys=True) + "\n"
 
 

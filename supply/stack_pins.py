@@ -1,4 +1,4 @@
-"""Write ``stack/pinned.toml``: what the stack's servers depend on, with the SHA-256 of every file."""
+"""Writes ``stack/pinned.toml``: what the stack's servers depend on, with the SHA-256 of every file."""
 
 from __future__ import annotations
 

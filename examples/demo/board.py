@@ -97,8 +97,8 @@ class Board:
             self._abandoned.pop(noted.txn, None)
 
     def awaited_s(self) -> list[float]:
-        """Return for how long each abandoned transaction has held markers that still does, the longest
-        first."""
+        """Return for how long each abandoned transaction that still holds markers has held them, the
+        longest first."""
         now_ns = time.time_ns()
         begun = [noted.at_ns for noted in list(self._abandoned.values())]
         return sorted(((now_ns - at_ns) / NANOS_PER_SECOND for at_ns in begun), reverse=True)
@@ -116,7 +116,7 @@ class Board:
     def follow_topics(
         self, records: Iterable[TopicRecord], decoder_of: Callable[[str], RecordDecoder]
     ) -> None:
-        """Take the records of the output topics as they come; ``decoder_of`` a topic reads its records."""
+        """Take the records of the output topics as they come; ``decoder_of`` gives a topic's decoder."""
         for record in records:
             decoder = decoder_of(record.topic)
             decoded = decoder.decode(record.key, record.value, record.headers)
@@ -144,7 +144,7 @@ class Board:
         return None if resolved == ZERO else time.time() - resolved.wall / NANOS_PER_SECOND
 
     def sample(self) -> None:
-        """Note how it stands, unless that was done less than a second ago."""
+        """Note the rows and the lag of now, unless the last sample is less than a second old."""
         now = time.monotonic()
         if not self.samples:
             self._sampled_from, self._sampled_from_ns = now, time.time_ns()
@@ -153,7 +153,7 @@ class Board:
             self.samples.append(Sample(at_s, self.rows, self.lag_s))
 
     def rows_per_second(self) -> float:
-        """Return the rows of a second, over the last seconds, from one call to the next."""
+        """Return the rows per second over the last seconds. It knows the rows only as of each call."""
         now = time.monotonic()
         self._counted.append((now, self.rows))
         while now - self._counted[0][0] > _RATE_WINDOW_S:

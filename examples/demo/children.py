@@ -17,7 +17,7 @@ _SHOWN_LINES: Final = 15
 
 
 class Child:
-    """A Python module run as a process. ``stdout`` can be read when it was asked for."""
+    """A Python module run as a process. ``output`` can be read if ``read_output`` asked for it."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """``make demo-connect``: flights from a range store into a PostgreSQL table, by Kafka Connect.
 
-Kafka, a schema registry, Kafka Connect and PostgreSQL are started. A worker feeds the flights as Avro
-records in Debezium's envelope, the Debezium JDBC sink writes them to a table. At the end the table is
+Kafka, a schema registry, Kafka Connect and PostgreSQL are started. A worker writes the flights to topics as
+Avro records in Debezium's envelope. The Debezium JDBC sink writes them to a table. At the end the table is
 queried and compared, row by row, with what the store committed, and the topics are audited.
 """
 

@@ -37,8 +37,8 @@ class Kind(Enum):
 class Happening(NamedTuple):
     """Something that happened ``at_ns`` of the wall clock.
 
-    ``txn`` is the transaction that it is about, if any. Where markers no longer wait for it,
-    ``began_ns`` says since when they have.
+    ``txn`` is the transaction that it is about, if any. If markers stop waiting for that transaction at this
+    moment, ``began_ns`` says since when they waited.
     """
 
     at_ns: int
@@ -49,9 +49,10 @@ class Happening(NamedTuple):
 
 
 def happening(moment: Moment, pushed_after_s: float, others: bool = False) -> Happening:
-    """Tell a moment of a store whose abandoned transactions are pushed after ``pushed_after_s`` seconds.
+    """Return a store's moment as a happening, with a text for people.
 
-    ``others`` says that markers wait for another abandoned transaction as well.
+    Abandoned transactions of the store are pushed after ``pushed_after_s`` seconds. ``others`` says that
+    markers wait for another abandoned transaction as well.
     """
     if moment.kind in (MomentKind.ABANDONED, MomentKind.PUSHED, MomentKind.ENDED):
         return _of_transaction(moment, pushed_after_s, others)
@@ -65,7 +66,7 @@ def happening(moment: Moment, pushed_after_s: float, others: bool = False) -> Ha
 
 
 def disturbance(at_ns: int, text: str) -> Happening:
-    """Tell what the demo itself did to a process."""
+    """Return a happening: what the demo itself did to a process."""
     return Happening(at_ns, Kind.DISTURBED, text)
 
 

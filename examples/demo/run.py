@@ -38,8 +38,8 @@ RUNS: Final = Path("run/demo")
 _START_TIMEOUT_S: Final = 120.0
 _FEED_TIMEOUT_S: Final = 240.0  # executors of a cluster start before the first batch
 _CATCH_UP_TIMEOUT_S: Final = 120.0
-_PUSH_AGE_MS: Final = 1_000  # ten times as eager as usual, so that a short demo shows pushes at work
-_SESSION_TIMEOUT_MS: Final = 6_000  # others take over what a killed worker had after so long
+_PUSH_AGE_MS: Final = 1_000  # a tenth of the usual age, so that a short demo shows pushes
+_SESSION_TIMEOUT_MS: Final = 6_000  # after so long others take over what a killed worker had
 _LOOK_EVERY_S: Final = 0.25
 _MS_PER_SECOND: Final = 1_000
 #: Spark on this machine alone.
@@ -48,9 +48,9 @@ _EXECUTOR: Final = ("--conf", "spark.executor.memory=512m")  # executors of a cl
 
 
 def run_to_exit(work: Callable[[str, Path], int], runs: Path = RUNS) -> NoReturn:
-    """Do the work in a directory of its own in ``runs``, given its name and place.
+    """Call ``work`` with a new name and a new directory of that name in ``runs``, and exit with its status.
 
-    What fails is one sentence. What was started is stopped, also when the demo is told to end.
+    An error is shown as one sentence. What was started is stopped, also when the demo is told to end.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -129,7 +129,7 @@ class Demo:
 
     @property
     def history(self) -> Path:
-        """The directory in which the store writes down what it truly committed."""
+        """The file in which the store writes down what it truly committed."""
         return self.directory / "history"
 
 
@@ -172,8 +172,8 @@ class Workers:
 
 
 class Disturbance(NamedTuple):
-    """An event that comes ``at`` so much of the demo's time, between 0 and 1; ``what`` is said when it
-    does."""
+    """An event that comes after the share ``at`` of the demo's time, between 0 and 1. ``what`` is the text
+    that is shown then."""
 
     at: float
     what: str
@@ -275,7 +275,7 @@ def _watch(
 ) -> None:
     """Show the board for the demo's time, and disturb it when that is due.
 
-    A broker that is slow to start again makes what comes after it late: none of it is left out.
+    If a broker starts again slowly, later disturbances come late, but none is left out.
     """
     begin, due = time.monotonic(), sorted(disturbances, key=lambda disturbance: disturbance.at)
     while (now := time.monotonic() - begin) < demo.options.seconds or due:
@@ -293,8 +293,8 @@ def _watch(
 def _catch_up(demo: Demo, board: Board, screen: Screen, store: Child, workers: Workers) -> None:
     """Stop the store, and show the board until the feed has caught up with it.
 
-    How far the markers are behind is not counted any more: there is nothing more to mark, and what the
-    clock adds is nobody's lag.
+    The result no longer counts how far the markers are behind now. There is nothing more to mark, so the
+    time that passes is not lag.
     """
     store.ask_to_stop()
     while store.running:
@@ -347,7 +347,7 @@ def audit(demo: Demo, shown: Shown) -> int:
 
 
 def within(seconds: float, what: str) -> Iterator[None]:
-    """Go round a loop several times a second; ``FatalError`` after ``seconds``."""
+    """Let a loop run several times a second. Raise ``FatalError`` with ``what`` after ``seconds``."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         yield

@@ -67,7 +67,10 @@ class Screen:
             self.say(self._line(phase, rate))
 
     def _tell_what_happened(self) -> None:
-        """Say what happened. Splits and merges are many: the figures have their number and the last one."""
+        """Print what happened, except splits and merges, which are many.
+
+        The figures show their number and the last one.
+        """
         new = self._board.happened[self._told :]
         self._told += len(new)
         for one in new:

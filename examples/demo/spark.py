@@ -85,7 +85,7 @@ def _load(demo: Demo, shown: Shown) -> list[Loaded]:
 
 
 def _compared(house: Warehouse, topic: str, table_id: int, history: History, shown: Shown) -> Loaded:
-    """Return rows by the times of their versions. No two versions of a key have the same time."""
+    """Compare rows by the times of their versions. No two versions of a key have the same time."""
     scanned = shown.feed.beginning.start if shown.feed.beginning is not None else None
     differing, buckets, rows = 0, 0, 0
     for bucket in range(house.first.wall, house.closed.wall + 1, _BUCKETS.length_ns):

@@ -28,7 +28,7 @@ _LINES: Final = {
     Kind.DISTURBED: ("#000000", "-."),
 }
 _WAIT: Final = "markers wait for it"
-#: The legend tells a wait from its beginning to its end.
+#: The entries of the legend in their order: a wait's beginning comes before its end.
 _LEGEND: Final = (
     Kind.ABANDONED.value,
     _WAIT,
@@ -41,8 +41,8 @@ _WAIT_COLOR: Final = "#f0d9a8"
 
 
 class Loaded(NamedTuple):
-    """A table of the warehouse: its rows at the last closed bucket, and over all ``buckets`` how many
-    versions are other ones than the store's."""
+    """A table of the warehouse: its rows at the last closed bucket, and how many versions, over all
+    ``buckets``, differ from the store's."""
 
     topic: str
     rows: int
@@ -58,7 +58,7 @@ def write_page(
     *,
     passed: bool,
 ) -> Path:
-    """Write the plot and the page into the directory, and return the page. Both tell the ``marks``."""
+    """Write the plot and the page into the directory, and return the page. Both show the ``marks``."""
     plot(samples, marks).savefig(directory / _PLOT, dpi=120)
     page = directory / _PAGE
     page.write_text(_page(samples, tables, marks, passed=passed))

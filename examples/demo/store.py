@@ -1,6 +1,6 @@
 """The demo's range store, a process of its own: prints a JSON object a second about what it has done.
 
-Its ``moments`` are what happened since the one before (``sim.store.moments``).
+The ``moments`` of an object are those since the object before it (``sim.store.moments``).
 """
 
 from __future__ import annotations

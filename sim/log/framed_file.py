@@ -1,7 +1,7 @@
-"""Files of records, each with a few numbers, a key and a value, after a magic that names their format.
+"""Files of records. A record has a few numbers, a key and a value.
 
-A format may have an end, after which nothing follows. It shows whether a file is complete, or was cut between
-two records because its writer still runs or died.
+A file begins with a magic: bytes that name its format. A format may have an end: bytes that close a complete
+file. If the end is missing, the file was cut between two records: its writer still runs, or it died.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class FrameFormat(NamedTuple):
     """The format of a file.
 
     ``magic`` ends with the version of the format; ``numbers`` is the layout of a record's numbers. ``end``
-    closes a complete file. It is as long as numbers and sizes of a record, and never equal to them. A file of
-    a format without an end is read as far as it was flushed.
+    closes a complete file. It is as long as the numbers and sizes of a record together, and never equal to
+    them. If the format has no end, a file is read as far as it was flushed.
     """
 
     magic: bytes
@@ -55,7 +55,7 @@ class FrameWriter:
     def close(self, *, complete: bool = True) -> None:
         """Write the end, flush, and close the file.
 
-        If it is not ``complete`` it gets no end, and readers refuse it.
+        If ``complete`` is false, the file gets no end. Readers refuse it if its format has an end.
         """
         if complete and not self._file.closed:
             self._file.write(self._end)

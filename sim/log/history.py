@@ -27,9 +27,9 @@ class HistoryVersion(NamedTuple):
 
 
 class Mutated(NamedTuple):
-    """A version that was inserted into the past of its key at ``time``, in place of ``replaced``.
+    """A version that a command at ``time`` inserted into the past of its key.
 
-    ``span`` are the keys of its range at that time.
+    ``replaced`` is the value that the version replaces. ``span`` has the keys of the range at ``time``.
     """
 
     time: Timestamp

@@ -77,7 +77,7 @@ class KafkaSink:
         self._raise_failure()
 
     def close(self) -> None:
-        """Close the producer, and give up what was not flushed."""
+        """Close the producer, and drop the records that were not flushed."""
         self._producer.purge()
         # the producer holds our callbacks, and we hold it: the cycle would keep its threads alive
         del self._producer

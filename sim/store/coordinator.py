@@ -16,7 +16,7 @@ from sim.store.store import RangeStore
 from sim.store.transaction import SimTxnStatus
 from tidegate.hlc import NANOS_PER_MS
 
-#: A plan is given up after so many transactions that were aborted.
+#: A plan is given up when so many of its transactions were aborted.
 _MAX_ATTEMPTS: Final = 20
 _FIRST_WAIT_NS: Final = NANOS_PER_MS
 _MOST_DOUBLINGS: Final = 6
@@ -130,7 +130,10 @@ class Coordinator:
         self._step_later()
 
     def _begin_again(self) -> None:
-        """Learn that somebody aborted the transaction, perhaps after one more request without knowing it."""
+        """Begin again as a new transaction, since somebody aborted this one.
+
+        The coordinator may send one more request before, as if it did not know that yet.
+        """
         around = self._around
         if self._requests and around.rng.random() < around.options.zombie_fraction:
             around.store.put(self._txn, *self._requests[0])
@@ -140,14 +143,14 @@ class Coordinator:
             self._step_later()
 
     def _end(self) -> None:
-        """Release the transaction. If it has ended, resolve its intents sooner or later."""
+        """Release the transaction. If it has ended, resolve its intents now or later."""
         if not self._txn.pending:
             self._resolve_intents()
         self._around.store.release(self._txn)
 
     def _resolve_intents(self) -> None:
-        """Resolve the intents: at once in the range of the transaction's record, elsewhere later and in
-        any order.
+        """Resolve the intents: those in the range of the transaction's record now, the others later, in any
+        order.
         """
         store, options, rng, after = self._around
         txn = self._txn
@@ -160,7 +163,7 @@ class Coordinator:
                 after(delay_ns, partial(store.resolve_anywhere, txn, some))
 
     def _wait(self) -> None:
-        """Try again after a growing while, since what stands in the way may stay until it expires."""
+        """Try again after a wait that grows each time: what is in the way may stay until it expires."""
         self._waits += 1
         self._around.after(_FIRST_WAIT_NS << min(self._waits, _MOST_DOUBLINGS), self.step)
 
@@ -168,8 +171,9 @@ class Coordinator:
         self._around.after(self._around.pause_ns(self._around.options.request_gap_ms), self.step)
 
     def _requests_of(self, writes: Sequence[Write]) -> deque[_Request]:
-        """Return the writes by range, in the order in which ranges first occur, in requests of the allowed
-        size.
+        """Return requests of at most the allowed size, each with writes of one range.
+
+        The ranges come in the order in which they first occur in ``writes``.
         """
         holding = self._around.store.ranges.holding
         self._ranges_seen = self._around.store.ranges.changes

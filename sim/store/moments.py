@@ -1,4 +1,4 @@
-"""Moments of a store that a feed's markers show: who watches a run is told of them as they happen."""
+"""The moments of a store: events that a feed's markers show. Who watches a run sees them as they happen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from tidegate.raftlog.entry import RangeId, TxnId
 
-#: Moments that nobody has taken: the oldest are dropped, since they are only shown.
+#: So many moments are kept until somebody takes them. Older ones are dropped: moments are only shown.
 _MOST_KEPT: Final = 1_000
 
 
@@ -17,8 +17,8 @@ class MomentKind(StrEnum):
     """The kind of an event in the store."""
 
     ABANDONED = "abandoned"  # a coordinator died, and left intents that hold markers back
-    PUSHED = "pushed"  # the first push moved its intents up, so that they hold nothing below the push
-    ENDED = "ended"  # somebody aborted that transaction
+    PUSHED = "pushed"  # the first push moved its intents up: they hold back no marker below the push
+    ENDED = "ended"  # somebody aborted an abandoned transaction
     SPLIT = "split"
     MERGED = "merged"
 
@@ -33,11 +33,11 @@ class EndedBy(StrEnum):
 
 
 class Moment(NamedTuple):
-    """Something that happened ``at_ns`` of the store's time, to these tables.
+    """An event at ``at_ns`` of the store's time, with the tables that it concerns.
 
     ``txn`` is the transaction's id in hex. When it is pushed or has ended, ``open_ms`` says how long it had
-    been abandoned, and ``moved`` whether a push had moved it before its end. A split names the range and the
-    new one, a merge the range that stays and the one that ended.
+    been abandoned, and ``moved`` whether a push had moved it before its end. ``ranges`` are, for a split, the
+    range and the new one; for a merge, the range that stays and the one that ended.
     """
 
     at_ns: int

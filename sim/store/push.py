@@ -1,7 +1,7 @@
 """Answers to push requests: commands of the range that was asked about.
 
-Source: CockroachDB ``pkg/kv/kvserver/rangefeed`` (the transaction pusher) and what its push answers say; that
-an aborted transaction leaves an op in the log is the log contract's own rule (docs/log-contract.md).
+Source: CockroachDB ``pkg/kv/kvserver/rangefeed`` (the transaction pusher), and the answers to its pushes. The
+log contract adds a rule of its own: an aborted transaction leaves an op in the log (docs/log-contract.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.raftlog.request import Push
 def answer_push(store: RangeStore, push: Push) -> bool:
     """Answer a push in the log.
 
-    Returns false for an unknown range, or a time in the future, which are ignored.
+    Returns false for an unknown range, or a time in the future: such a push is ignored.
     """
     range_ = store.ranges.get(push.range_id)
     if range_ is None or push.push_to.wall > store.present.ns:
@@ -34,7 +34,8 @@ def answer_push(store: RangeStore, push: Push) -> bool:
 def _answer(store: RangeStore, range_: Range, txn_id: TxnId, push_to: Timestamp) -> list[Op]:
     txn = store.txns.get(txn_id)
     if txn is None:
-        # Ended, with every intent resolved. So whatever committed here stands earlier in the log.
+        # The transaction has ended, and all its intents are resolved. So what it committed here stands
+        # earlier in the log.
         return [AbortTxn(txn_id)]
     if txn.pending and store.expired(txn):
         store.abort(txn, EndedBy.PUSH)

@@ -46,7 +46,7 @@ _BEGINNINGS: Final = frozenset({SnapshotReason.INITIAL, SnapshotReason.SPLIT, Sn
 
 @dataclass(frozen=True, slots=True)
 class RangeDescriptor:
-    """The keys of a table that a range holds, the generation since which it does, and its parents.
+    """The keys of a table that a range holds, the generation since which it holds them, and its parents.
 
     ``table`` are all versions of the table, the oldest first.
     """
@@ -61,7 +61,7 @@ class RangeDescriptor:
 class Range:
     """A range and its leaseholder's clock.
 
-    A method that changes rows or intents returns the op that tells of it. ``apply`` then makes one command,
+    A method that changes rows or intents returns the op for this change. ``apply`` then makes one command,
     and so one record of the log, from such ops. ``closed`` is the highest closed timestamp that was
     published.
     """
@@ -149,9 +149,9 @@ class Range:
         return WriteValue(key, timestamp, value, self._replace(key, timestamp, value))
 
     def put_intent(self, txn: Transaction, key: bytes, value: bytes) -> WriteIntent | UpdateIntent | None:
-        """Write a provisional version, or rewrite the transaction's own.
+        """Write a provisional version, or rewrite the one that the transaction has at this key.
 
-        Returns no op if its timestamp did not rise.
+        Returns ``None`` if a rewritten version keeps its timestamp.
         """
         timestamp = txn.write_timestamp
         own = self.intents.get(key)
@@ -191,7 +191,7 @@ class Range:
         return replaced or b""
 
     def collect(self, threshold: Timestamp) -> None:
-        """Collect garbage, by a command too: no read below ``threshold`` is answered any more.
+        """Collect garbage, and write a command for it. No read below the threshold is answered any more.
 
         The threshold stays below everything that may still be written or committed.
         """
@@ -202,10 +202,10 @@ class Range:
         self.apply(())
 
     def add_sstable(self, span: Span) -> None:
-        """Ingest a file of versions at the present in ``span``.
+        """Ingest a file of versions in ``span``, whose timestamps are the present.
 
-        No op tells of them, and none of them is a row's. Source: CockroachDB's index backfill, ``AddSSTable``
-        with ``SSTTimestampToRequestTimestamp``.
+        There are no ops for these versions, and none of them belongs to a row. Source: CockroachDB's index
+        backfill, ``AddSSTable`` with ``SSTTimestampToRequestTimestamp``.
         """
         now = self.clock.now()
         self._close(now)
@@ -214,10 +214,10 @@ class Range:
     def mutate(
         self, key: bytes, trigger: Trigger, mutated: tuple[Span, ...]
     ) -> tuple[Timestamp, bytes] | None:
-        """Insert a version of a key in the past, by a command that does not say which version.
+        """Insert a version of a key in the past, by a command that does not name the version.
 
-        The command's time is above everything that was closed or written here. Returns ``None`` when the key
-        has no such past.
+        The command's time is above everything that was closed or written here. Returns ``None`` when the past
+        of the key has no room for a version.
         """
         added = self.rows.bring_in(key, self.gc_threshold)
         if added is not None:
@@ -231,10 +231,10 @@ class Range:
     # ---- other spans ----
 
     def split_off(self, key: bytes, range_id: RangeId) -> Range:
-        """Begin a new generation up to ``key``, and a new range from there on, with its rows and intents.
+        """Begin a new generation that ends at ``key``, and a new range that begins there.
 
-        Both keep the closed timestamp, the highest version and the GC threshold from before. The last command
-        is the trigger.
+        The new range gets the rows and intents from ``key`` on. Both ranges keep the closed timestamp, the
+        highest version and the GC threshold from before. The last command before this call is the trigger.
         """
         old = self.descriptor
         parent = Parent(self.id, old.generation, self.applied)
@@ -261,8 +261,8 @@ class Range:
     def absorb(self, right: Range) -> None:
         """Begin a new generation that holds the keys of both ranges; ``right`` has ended.
 
-        Nothing will be written at or below a timestamp that either of them closed. The last command is the
-        trigger.
+        Nothing will be written at or below a timestamp that either range has closed. The last command before
+        this call is the trigger.
         """
         old, other = self.descriptor, right.descriptor
         parents = (
@@ -291,7 +291,7 @@ class Range:
     # ---- the log ----
 
     def apply(self, ops: tuple[Op, ...], trigger: Trigger = Trigger.NONE) -> None:
-        """Apply a command. Its ops hold before the closed timestamp that it carries."""
+        """Apply a command. Its ops take effect first, and then the closed timestamp that it carries."""
         now = self.clock.now()
         self._close(now)
         self._append_command(ops, self.closed, now, trigger)
@@ -377,10 +377,10 @@ class Range:
     def _close(self, now: Timestamp) -> None:
         """Raise the closed timestamp.
 
-        It keeps what another leaseholder's clock, or a range that was merged in, closed.
+        It stays as it is if another leaseholder's clock, or a range that was merged in, has closed more.
         """
         self.closed = max(self.closed, self._closable(now))
 
     def _closable(self, now: Timestamp) -> ClosedTimestamp:
-        """Return the timestamp that is the lag behind a reading of the clock. It rises as readings do."""
+        """Return a reading of the clock minus the lag. It rises as readings do."""
         return ClosedTimestamp(Timestamp(now.wall - self._lag_ns, now.logical))

@@ -67,7 +67,7 @@ class RangeMap:
         return self._by_id.get(range_id)
 
     def holding(self, key: bytes) -> Range:
-        """Return the range that holds ``key``. Raises ``KeyError`` when no table has it."""
+        """Return the range that holds ``key``. Raises ``KeyError`` when no range holds it."""
         at = bisect_right(self._starts, key) - 1
         if at < 0 or not self._by_start[at].descriptor.span.contains(key):
             raise KeyError(f"no range holds the key {key.hex()}")

@@ -91,7 +91,7 @@ class RowHistory:
         )
 
     def collect(self, threshold: Timestamp) -> None:
-        """Forget the versions that no read above ``threshold`` needs."""
+        """Forget the versions that no read at or above ``threshold`` needs."""
         for key in list(self._versions):
             versions = self._versions[key]
             end = bisect_right(versions, threshold, key=_time_of)

@@ -21,9 +21,9 @@ class RunningScan:
     """One scan request, answered from left to right.
 
     Each step answers from what the range holds at that time. A step writes once nothing at or below ``upto``
-    can be committed any more in the remaining span: that much is closed, and no intent is in the way. If
-    versions that the request asks for have been collected, the only answer is a snapshot, whose GC threshold
-    shows why. A request for previous values also needs the version below the oldest of its rows.
+    can be committed any more in the remaining span: the range has closed ``upto``, and no intent is in the
+    way. If versions that the request needs have been collected, the only answer is a snapshot. Its GC
+    threshold shows why. A request for previous values also needs the version below the oldest of its rows.
     """
 
     def __init__(self, store: RangeStore, options: StoreOptions, scan: Scan, rng: Random) -> None:
@@ -71,7 +71,7 @@ class RunningScan:
     def _pieces(self, range_: Range, span: Span) -> Iterator[tuple[Span, tuple[KeyValue, ...]]]:
         """Yield parts of the span with their rows.
 
-        A part is within the limits, unless one key alone is above them.
+        A part keeps to the limits, unless the versions of one key alone are above them.
         """
         most_rows, most_bytes = self._options.scan_chunk_rows, self._options.scan_chunk_bytes
         start, rows, size = span.start, list[KeyValue](), 0

@@ -35,8 +35,9 @@ _FIRST_GENERATION: Final = Generation(1)
 class RangeStore:
     """Ranges over the tables' keys, the transactions that are open on them, and the true history.
 
-    ``counts`` counts what happened: versions by commit, transactions by outcome. ``moments`` has what markers
-    show of it. ``skipped`` takes the versions that are left out of the log on purpose.
+    ``counts`` has the numbers of committed versions, of transactions by outcome, and of other events.
+    ``moments`` has the events that markers show. ``skipped`` takes the versions that are left out of the log
+    on purpose.
     """
 
     def __init__(
@@ -78,9 +79,9 @@ class RangeStore:
             yield Range(descriptor, clock, log, options.closed_lag_ms, options.prev_values)
 
     def _choice(self, fraction: float) -> Callable[[], bool]:
-        """Return a function that says yes with this probability.
+        """Return a function that returns true with this probability.
 
-        If it never does, no other random choice changes.
+        For a probability of 0 it draws no random number, so no other random choice changes.
         """
         if not fraction:
             return lambda: False
@@ -115,7 +116,7 @@ class RangeStore:
         range_.snapshot(reason, self._options.snapshot_chunk_intents)
 
     def build_index(self, table_id: int) -> None:
-        """Build the table's secondary index: each range that has keys of it gets the entries by a file.
+        """Build the table's secondary index: each range that has keys of it gets its entries in a file.
 
         The simulated store keeps no entries of the index. Its rows are only those of the primary index.
         """
@@ -130,7 +131,7 @@ class RangeStore:
     def split(self, range_id: RangeId, key: bytes) -> Range:
         """Split a range at ``key``; return the new range, which begins there.
 
-        Raises ``KeyError`` for an unknown range, ``ValueError`` for a key that is not above its start.
+        Raises ``KeyError`` for an unknown range, ``ValueError`` for the start of the range or a key outside.
         """
         left = self.ranges[range_id]
         if not left.span.contains(key) or key == left.span.start:
@@ -169,7 +170,7 @@ class RangeStore:
         return left
 
     def end_silence(self, range_: Range) -> None:
-        """Let a range write again. Its log goes on with a snapshot, which skips what was not written."""
+        """Let a range write again. Its log goes on with a snapshot. What was left out stays missing."""
         range_.log.silent = False
         self.snapshot(range_, SnapshotReason.RAFT_SNAPSHOT)
         self.counts["raft snapshots"] += 1
@@ -184,14 +185,14 @@ class RangeStore:
         added = range_.mutate(key, trigger, mutated)
         if added is not None:
             version = HistoryVersion(range_.descriptor.table[0].table_id, key, *added)
-            # It replaces its own value: see ``RowHistory.bring_in``.
+            # The version has the same value as the one that it replaces: see ``RowHistory.bring_in``.
             self.mutations.append(Mutated(range_.last_mutation.time, range_.span, version, added[1]))
             self.counts["mutations"] += 1
 
     # ---- requests of coordinators ----
 
     def begin(self) -> Transaction:
-        """Start a transaction at a random node, by its clock."""
+        """Start a transaction at a random node, at the time of the node's clock."""
         now = self._rng.choice(self._clocks).now()
         txn = Transaction(TxnId(self._rng.randbytes(16)), min_timestamp=now, write_timestamp=now)
         self.txns[txn.id] = txn
@@ -205,7 +206,7 @@ class RangeStore:
     def put(self, txn: Transaction, range_: Range, writes: Sequence[Write]) -> bool:
         """Write intents in one range.
 
-        Returns false when an older transaction stands in the way: ask again later.
+        Returns false when a transaction is in the way that cannot be aborted yet: ask again later.
         """
         keys = [write.key for write in writes]
         if not self._make_way(txn, range_, keys):
@@ -221,7 +222,7 @@ class RangeStore:
         return True
 
     def commit_one_phase(self, txn: Transaction, range_: Range, writes: Sequence[Write]) -> bool:
-        """Write and commit at once, without intents, in one range. Returns false as ``put`` does."""
+        """Write and commit in one command, without intents, in one range. Returns false as ``put`` does."""
         keys = [write.key for write in writes]
         if not self._make_way(txn, range_, keys):
             return False
@@ -246,7 +247,7 @@ class RangeStore:
                     self._record(range_, txn, key, intent.value)
 
     def abort(self, txn: Transaction, by: EndedBy = EndedBy.STOP) -> None:
-        """Abort. The intents stay until they are resolved. ``by`` whom matters if it was abandoned."""
+        """Abort. The intents stay until they are resolved. ``by`` is noted for an abandoned one."""
         self._finish(txn, SimTxnStatus.ABORTED)
         if txn.expires_ns is not None:
             open_ms = self._abandoned_ms(txn.expires_ns)
@@ -255,7 +256,7 @@ class RangeStore:
             )
 
     def push(self, txn: Transaction, above: Timestamp) -> None:
-        """Move a pending transaction above a timestamp; a lower one changes nothing."""
+        """Raise a pending transaction's write timestamp to ``above``; a lower one does not change it."""
         txn.forward(above)
         if txn.expires_ns is not None and not txn.moved:
             txn.moved = True
@@ -342,7 +343,10 @@ class RangeStore:
         range_.apply(tuple(ops))
 
     def _make_way(self, txn: Transaction, range_: Range, keys: Sequence[bytes]) -> bool:
-        """Clear other transactions' intents off ``keys``: wait for older transactions, abort younger ones."""
+        """Clear other transactions' intents off ``keys``: abort younger transactions, and expired ones.
+
+        Returns false, and changes nothing, if another pending transaction has to be waited for.
+        """
         intents = [range_.intents[key] for key in keys if key in range_.intents]
         owners = list(dict.fromkeys(intent.txn for intent in intents if intent.txn is not txn))
         if any(owner.pending and not self._may_abort(owner, txn) for owner in owners):
@@ -371,7 +375,7 @@ class RangeStore:
         return range_.read(key)
 
     def _abandoned_ms(self, expires_ns: int) -> int:
-        """Return for how many ms the coordinator of such a transaction has been dead."""
+        """Return for how many ms a coordinator has been dead whose transaction expires at ``expires_ns``."""
         return (self.present.ns - expires_ns) // NANOS_PER_MS + self._options.txn_expiry_ms
 
     def _tables_of(self, txn: Transaction) -> tuple[str, ...]:

@@ -21,10 +21,10 @@ class SimTxnStatus(enum.Enum):
 class Transaction:
     """A transaction and its record. ``write_timestamp`` only rises, and becomes the commit timestamp.
 
-    ``expires_ns`` is the time from which its silence counts as death, or ``None`` while its coordinator is
-    there. ``intents`` has the keys that hold its intents, by range (a dictionary serves as an ordered set).
-    ``released`` says that no coordinator will use it any more, ``moved`` that it was pushed after its
-    coordinator had died.
+    ``expires_ns`` is ``None`` while its coordinator lives. After the coordinator's death it is the time from
+    which others may abort the transaction. ``intents`` has the keys that hold its intents, by range (a
+    dictionary serves as an ordered set). ``released`` says that no coordinator will use it any more,
+    ``moved`` that it was pushed after its coordinator had died.
     """
 
     id: TxnId

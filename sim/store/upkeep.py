@@ -25,7 +25,7 @@ _COLLECTIONS_PER_TTL: Final = 4
 
 
 class Splitter(Protocol):
-    """Splits a range, and lets the new one act by itself."""
+    """Splits a range, and lets the new range publish its closed timestamps by itself."""
 
     def __call__(self, range_id: RangeId, key: bytes) -> RangeId:
         """Return the id of the new range, which begins at ``key``."""
@@ -70,7 +70,7 @@ class Upkeep:
                 self._do_later(interval_ms, action)
 
     def calm(self) -> None:
-        """Do nothing at random any more. Present troubles end in their time.
+        """Do nothing at random any more. Troubles that have begun end in their time.
 
         A real store comes to rest too when nothing is written. A store that went on to split and merge would
         keep its readers busy for ever, and no test could ask whether they reach the end of the log.
@@ -114,7 +114,7 @@ class Upkeep:
     def _build_some_index(self) -> None:
         """Build an index of a random table.
 
-        Half of the times, ranges with only its keys begin before that.
+        In half of the cases ranges are split first, so that some hold keys of the index alone.
         """
         table_id = self._some_range().descriptor.table[0].table_id
         start = secondary_index(table_id).start
@@ -142,8 +142,9 @@ class Upkeep:
             self._merge_if_small(range_, rates)
 
     def _merge_if_small(self, range_: Range, rates: dict[RangeId, float]) -> None:
-        """Merge with the range to the right, unless one was split only just now, or the result would be
-        split again.
+        """Merge with the range to the right if both together are small.
+
+        Ranges that came from a split just now are not merged, nor those whose result would be split again.
         """
         options = self._options
         right = None if range_.ended else self._store.ranges.right_of(range_)

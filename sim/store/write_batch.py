@@ -18,7 +18,7 @@ _SET: Final = b"\x01"
 
 
 def pointing_to_batch(command: Command) -> Command:
-    """Return the same command with ops that only name key and timestamp of a version."""
+    """Return the same command with its values in the write batch. Its ops only name key and timestamp."""
     ops = command.ops or ()
     versions = [op for op in ops if isinstance(op, WriteValue | CommitIntent)]
     if not versions:

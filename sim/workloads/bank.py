@@ -83,7 +83,7 @@ class Bank:
 
 
 class _Transfer:
-    """Moves as much of ``amount`` as the source has. The withdrawal runs first, however often it is tried."""
+    """Moves as much of ``amount`` as the source has. At every try the withdrawal runs before the deposit."""
 
     __slots__ = ("_amount", "_codec", "_moved")
 

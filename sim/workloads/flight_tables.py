@@ -57,7 +57,7 @@ WEATHER_COLUMNS: Final = (
     ("visib", "FLOAT"),
     ("time_hour", "TIMESTAMPTZ"),
 )
-#: Unique over the year's 336,776 flights; flight numbers alone repeat, some on one day.
+#: This key is unique among the year's 336,776 flights. Flight numbers alone repeat, some on the same day.
 FLIGHTS_KEY: Final = ("carrier", "flight", "time_hour")
 WEATHER_KEY: Final = ("origin", "time_hour")
 

@@ -1,8 +1,8 @@
 """Flights: replays a year of real departures from New York, and the weather there, in their own order.
 
-A flight's row is inserted when its carrier publishes an hour's schedule, half a day before. It is updated at
-departure and at arrival, or deleted when the flight is cancelled. Everything that one carrier did in one
-minute is one transaction. Weather is written hour by hour, each airport's row by itself.
+A carrier publishes the schedule of an hour half a day before that hour. A flight's row is inserted then. The
+row is updated at departure and at arrival, or deleted when the flight is cancelled. Everything that one
+carrier did in one minute is one transaction. Weather is written hour by hour, each airport's row by itself.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class RandomOptions:
 
 
 class RandomTransactions:
-    """Writes few keys by many transactions, so that these conflict; without end."""
+    """Writes few keys in many transactions, without end, so that the transactions conflict."""
 
     def __init__(self, options: RandomOptions, seed: int) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Runs Maven or Ivy, and makes a sentence of its failure, with the end of its output."""
+"""Runs Maven or Ivy. If it fails, the error is a sentence with the end of the tool's output."""
 
 from __future__ import annotations
 

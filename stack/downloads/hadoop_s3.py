@@ -8,9 +8,10 @@ from typing import Final
 from stack.coordinate import Coordinate
 from stack.downloads.jars import JarSet, resolve
 
-#: Of the version of Hadoop that the newest Spark of ``spark_connector.VERSIONS`` has.
+#: The version of Hadoop that the newest Spark of ``spark_connector.VERSIONS`` has.
 _HADOOP: Final = "3.5.0"
-#: Of the version that this Hadoop asks for. Its own `bundle` has every service of AWS.
+#: The version of AWS's SDK that this Hadoop asks for. Hadoop itself asks for `bundle`, which has every
+#: service of AWS.
 _AWS: Final = "2.35.4"
 _SDK: Final = "software.amazon.awssdk"
 

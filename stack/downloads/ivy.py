@@ -65,7 +65,7 @@ def find() -> Path:
 
 
 def module(wanted: Iterable[Coordinate]) -> str:
-    """Return an Ivy module that does nothing but depend on ``wanted``, and on nothing that they depend on."""
+    """Return an Ivy module that depends on the jars ``wanted`` alone, without what they depend on."""
     return _MODULE.format(dependencies="\n".join(map(_DEPENDENCY.format, wanted)))
 
 
@@ -97,7 +97,7 @@ def download_archive(jar: Path, archive: Archive, into: Path) -> None:
 def _retrieve(jar: Path, wanted: str, types: Iterable[str], into: Path) -> None:
     """Run Ivy for the module ``wanted``.
 
-    Ivy gets a home of its own. In the shared home it fails if the local Maven repository has a POM without
+    Ivy gets a home of its own. In the shared home Ivy fails if the local Maven repository has a POM without
     its jar. Those who need a mirror name an ``ivysettings.xml`` in ``$TIDEGATE_IVY_SETTINGS``.
     """
     description = into / "ivy.xml"
@@ -125,8 +125,9 @@ def is_new_enough(jar: Path) -> bool:
 
 
 def _version(jar: Path) -> tuple[int, ...]:
-    """Return the version in the jar's manifest; for a file that is no Ivy jar ``()``, which is below any
-    other.
+    """Return the version in the jar's manifest.
+
+    For a file that is no Ivy jar, return ``()``, which is below every version.
     """
     try:
         with ZipFile(jar) as members:

@@ -21,7 +21,7 @@ class JarSet(NamedTuple):
     Attributes:
         name: what the set is for.
         roots: the jars that are asked for; ``stack/pinned.toml`` names all jars that they depend on.
-        only: prefixes of artifact names; only these artifacts are wanted. Empty: all are.
+        only: prefixes of the names of the artifacts that are wanted; if it is empty, all are.
         without: names of artifacts that are not looked up, though a root depends on them.
     """
 
@@ -39,7 +39,7 @@ class JarSet(NamedTuple):
 def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
     """Return the paths of all jars of the set, sorted, after downloading them if the cache lacks any.
 
-    Exactly those jars of this set that ``allowed`` lists are asked for; the default is the list of
+    The jars that ``allowed`` lists for this set are asked for, and no others. The default is the list of
     ``stack/pinned.toml``. Their dependencies are not looked up. So Maven and Ivy bring the same files, and no
     later release gets in by itself.
 
@@ -53,7 +53,7 @@ def resolve(jars: JarSet, allowed: Pinned | None = None) -> tuple[Path, ...]:
 
 
 def _digest(wanted: Mapping[Coordinate, str]) -> str:
-    """Return a part of the name of the set's directory: another jar or SHA-256 makes another directory."""
+    """Return a part of the name of the set's directory. With another jar or SHA-256 it is another name."""
     lines = sorted(f"{coordinate} {digest}" for coordinate, digest in wanted.items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 

@@ -33,7 +33,7 @@ _WITHOUT = "<exclusions>{}</exclusions>"
 _LEFT_OUT = "<exclusion><groupId>*</groupId><artifactId>{}</artifactId></exclusion>"
 _ALONE = _WITHOUT.format(_LEFT_OUT.format("*"))
 _OPTIONS = ("--batch-mode", "--quiet", "--strict-checksums")
-# With a version: the meaning of the prefix alone depends on the Maven release.
+# The version is named, since the meaning of the prefix alone depends on the Maven release.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 
@@ -44,8 +44,9 @@ def find() -> Path | None:
 
 
 def pom(wanted: Iterable[Coordinate], *, transitive: bool = False, without: Iterable[str] = ()) -> str:
-    """Return a project that does nothing but depend on ``wanted``, and if ``transitive`` on what they depend
-    on, but for the artifacts ``without``.
+    """Return a project that only depends on ``wanted``.
+
+    If ``transitive``, it also depends on what they depend on, except for the artifacts ``without``.
     """
     left_out = _WITHOUT.format("".join(map(_LEFT_OUT.format, without))) if without else ""
     exclusions = left_out if transitive else _ALONE
@@ -65,7 +66,8 @@ def download(mvn: Path, wanted: Iterable[Coordinate], into: Path) -> None:
 def download_all(
     mvn: Path, roots: Iterable[Coordinate], into: Path, without: Iterable[str] = ()
 ) -> dict[Coordinate, Path]:
-    """Copy ``roots`` and all of their runtime dependencies into ``into``, but for the artifacts ``without``.
+    """Copy ``roots`` and their runtime dependencies into ``into``, except for the artifacts ``without``.
+
     Returns the jar of each.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Final
 from stack.coordinate import Coordinate
 from stack.downloads.jars import JarSet, resolve
 
-#: The jars that Spark does not have itself. No more: Python workers look for modules in each jar.
+#: Only the jars that Spark does not have itself, since Python workers look for modules in each jar.
 _NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
 
 

@@ -18,7 +18,7 @@ _USUAL = Conduct()
 
 
 class Child:
-    """A process that this one started, in a session of its own, so that Ctrl-C in a terminal spares it."""
+    """A process that this one started, in a session of its own, so that Ctrl-C does not reach it."""
 
     def __init__(
         self, command: Sequence[str], log: Path, *, leashed: bool, conduct: Conduct = _USUAL
@@ -64,7 +64,7 @@ class Child:
         It is not enough to send the signal: on a busy machine threads run on for a moment, and may answer.
         """
         self._process.send_signal(signal.SIGSTOP)
-        if self._process.returncode is None:  # WNOWAIT leaves an exit status to the process's own wait
+        if self._process.returncode is None:  # WNOWAIT: Popen can still read an exit status
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
@@ -105,7 +105,7 @@ def _spawn(command: Sequence[str], stdin: int, log: Path, conduct: Conduct) -> s
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env={**os.environ, **conduct.environment},
-            cwd=None if account is None else "/",  # the account may not be able to enter our own
+            cwd=None if account is None else "/",  # the account may not be able to enter ours
             user=account,
             group=None if account is None else pwd.getpwnam(account).pw_gid,
             extra_groups=None if account is None else (),

@@ -32,7 +32,7 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> Self | None:
-        """Return the process that has ``pid`` now; None if there is none, or only its exit status is left."""
+        """Return the process that has ``pid`` now; None if there is none, or if it has ended."""
         facts = _facts(pid)
         return cls(pid, *facts) if facts else None
 
@@ -61,7 +61,7 @@ class ProcessIdentity:
     ) -> bool:
         """Ask it to end, and kill it after ``term_bound_s`` seconds. Returns whether it is gone.
 
-        After the kill it has ``kill_bound_s`` seconds to go.
+        After the kill it has ``kill_bound_s`` seconds to end.
         """
         self._send(stop_signal)
         self._send(signal.SIGCONT)  # a frozen process would not see the request

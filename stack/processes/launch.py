@@ -10,14 +10,14 @@ from stack.ports import accepts_connections, shown_address
 from stack.processes.child import Child
 from stack.processes.server import Recipe, ServerPlan
 
-START_BOUND_S = 120.0  # alone a server takes 5 s at most; on a loaded test machine much longer
+START_BOUND_S = 120.0  # on an idle machine a server takes 5 s at most; on a loaded test machine much longer
 _POLL_S = 0.05
 
 
 def launch(
     recipe: Recipe, plan: ServerPlan, *, leashed: bool, on_spawn: Callable[[Child], None] | None = None
 ) -> Child:
-    """Run ``plan``, and return the process when it answers. A failed launch leaves no process behind.
+    """Run ``plan``, and return the process when it answers. After a failed launch no process is left.
 
     ``on_spawn`` is called with the process before it answers.
 

@@ -15,7 +15,7 @@ _GATE: Final = 'read -r _ || exit 1; exec "$@" </dev/null'
 
 
 class Leash:
-    """A watcher beside one server: a small process that kills the server when this one is dead.
+    """A watcher beside one server: a small process that kills the server when our process is dead.
 
     The watcher reads a pipe whose other end only this process holds. When this process dies, the kernel
     closes that end, and the watcher reads end of file and kills the server. A line on the pipe ends the

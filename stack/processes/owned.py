@@ -19,8 +19,8 @@ from stack.processes.server import Recipe, Request
 class OwnedServer:
     """A server of this process. `close` stops it, and its leash kills it if this process is killed.
 
-    It can be stopped and started again on the same port and data, frozen and killed: tests of "the server
-    is away" need that. A server that is killed together with its owner leaves its temporary directory behind.
+    It can be stopped and started again on the same port and data. It can be frozen and killed. Tests in which
+    a server is away need that. If a server is killed together with its owner, its temporary directory stays.
 
     Attributes:
         address: the address for clients, by its recipe; the same after every start.

@@ -26,8 +26,8 @@ class RunRecord:
         log, data: its log file and data directory.
         started_at: the wall clock at its start, in seconds since the epoch.
         stop_signal: the signal that asks it for an orderly end.
-        settings: the settings that it was started with, beside those of its recipe. None where an earlier
-            version started it, which noted none.
+        settings: the settings that it was started with, besides those of its recipe. None if an earlier
+            version started it: that version did not record them.
     """
 
     name: str

@@ -18,7 +18,7 @@ class Request:
         data: directory for its data; made if absent, else taken as it is.
         port: the port for clients, None for any free one.
         settings: settings of the server itself that override the recipe's, e.g. Kafka broker properties.
-        running: addresses of other servers of the stack, by name, for one that needs another.
+        running: addresses of other servers of the stack, by name, for a server that needs one of them.
     """
 
     home: Path

@@ -116,7 +116,7 @@ def _bootstrap(request: Request) -> str:
         )
     bootstrap = ",".join(addresses)
     for address in addresses:
-        host_and_port(address)  # one that listens does not hide one that Connect refuses
+        host_and_port(address)  # raises for a wrong address, even if another one listens
     if not any(map(accepts_connections, addresses)):
         raise StackError(
             f"Kafka Connect cannot start: nothing listens at {bootstrap}, where its Kafka broker should be. "
@@ -126,7 +126,7 @@ def _bootstrap(request: Request) -> str:
 
 
 def _link(into: Path) -> Path:
-    """Make a directory with the two plugins alone: Connect takes every directory in it for a plugin."""
+    """Make a directory with the two plugins alone: to Connect every directory in it is a plugin."""
     shutil.rmtree(into, ignore_errors=True)
     avro = into / "avro"
     avro.mkdir(parents=True)

@@ -30,7 +30,8 @@ JARS = JarSet(
         Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
-#: Clients of a hundred topics and requests of tens of MiB fit. What is not used is not taken.
+#: It has room for clients of a hundred topics and requests of tens of MiB. Memory is taken only when it is
+#: needed.
 _HEAP_MIB = 1024
 _FORMAT_TIMEOUT_S = 60
 _METADATA_TIMEOUT_S = 2.0
@@ -42,8 +43,8 @@ CLASS_ARCHIVE = "TIDEGATE_KAFKA_CLASS_ARCHIVE"
 
 #: The environment variable that names a ``bootstrap.checkpoint``, which Kafka's format tool has written for
 #: another broker of these jars. It holds the features of the cluster, and no id. With that file a new data
-#: directory is made without the tool, a JVM of its own that takes 1.3 s of processor time. Each run of the
-#: tests takes the file of its first broker (`tests/shared_broker.py`).
+#: directory is made without the tool. The tool is a JVM of its own and takes 1.3 s of processor time. Each
+#: run of the tests takes the file of its first broker (`tests/shared_broker.py`).
 BOOTSTRAP_CHECKPOINT = "TIDEGATE_KAFKA_BOOTSTRAP_CHECKPOINT"
 
 # Sized for a laptop of two cores; every name is a broker configuration of Kafka 4.1.
@@ -132,7 +133,7 @@ def server_properties(port: int, controller_port: int, data: Path, overrides: Ma
 def cluster_id() -> str:
     """Return a random id, of a cluster or a directory, in Kafka's form (22 characters of URL-safe base64).
 
-    It never begins with a dash, since the format tool would take it for an option. Kafka's own
+    It never begins with a dash, since the format tool would read such an id as an option. Kafka's own
     ``Uuid.randomUuid`` skips such ids as well.
     """
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
@@ -141,9 +142,9 @@ def cluster_id() -> str:
 
 
 def _archived_classes() -> tuple[str, ...]:
-    """Return the options for the archive, if there is one.
+    """Return the options for the archive of classes, if there is one.
 
-    The JVM ignores an archive of another Java or jars.
+    The JVM ignores an archive of another Java, or of other jars.
     """
     archive = os.environ.get(CLASS_ARCHIVE, "")
     if not Path(archive).is_file():
@@ -152,7 +153,7 @@ def _archived_classes() -> tuple[str, ...]:
 
 
 def _copied_format(request: Request) -> bool:
-    """Whether the data directory could be made from the checkpoint of another broker."""
+    """Make the data directory from another broker's checkpoint. Return whether there was a checkpoint."""
     checkpoint = os.environ.get(BOOTSTRAP_CHECKPOINT, "")
     if not Path(checkpoint).is_file():
         return False
@@ -160,7 +161,7 @@ def _copied_format(request: Request) -> bool:
     shutil.copyfile(checkpoint, request.data / "bootstrap.checkpoint")
     node = {**SETTINGS, **request.settings}["node.id"]
     lines = ("version=1", f"node.id={node}", f"cluster.id={cluster_id()}", f"directory.id={cluster_id()}")
-    # Last: with it the directory counts as formatted.
+    # This file is written last: with it the directory counts as formatted.
     (request.data / "meta.properties").write_text("".join(f"{line}\n" for line in lines))
     return True
 

@@ -50,7 +50,7 @@ class Programs(NamedTuple):
                 errors="replace",
                 timeout=_TOOL_TIMEOUT_S,
                 check=False,
-                cwd="/",  # the account may not be able to enter our own
+                cwd="/",  # the account may not be able to enter ours
                 user=self.account,
                 group=pwd.getpwnam(self.account).pw_gid if self.account else None,
                 extra_groups=() if self.account else None,
@@ -128,7 +128,7 @@ def installed() -> Iterator[Path]:
             yield bin_dir
 
 
-@cache  # each question starts a program
+@cache  # each call starts a program
 def postgres_major(bin_dir: Path) -> int | None:
     """Return the major version of the server in ``bin_dir``, e.g. 18; None if it fails or reports none."""
     try:

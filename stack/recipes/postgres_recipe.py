@@ -30,13 +30,13 @@ SETTINGS = {
     "log_timezone": "UTC",
 }
 
-# The only access: the one role, which is no superuser, on loopback, with its password. Other users of this
+# Only the one role has access, on loopback and with its password. It is no superuser. Other users of this
 # machine do not know the password.
 _ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 scram-sha-256\n"
 _OPEN_ACCESS = f"host {DATABASE} {USER} {LOOPBACK}/32 trust\n"  # the access in data of earlier versions
 _PASSWORD = "tidegate.password"  # noqa: S105 - the name of a file
 
-# For single-user mode, one statement a line. No server needs to run for it, and nobody else can connect.
+# Statements for single-user mode, one a line. In that mode no server runs, and nobody else can connect.
 _FIRST_STATEMENTS = f"CREATE ROLE {USER} LOGIN\nCREATE DATABASE {DATABASE} OWNER {USER}\n"
 
 _ANSWER_TIMEOUT_S = 2.0
@@ -49,7 +49,9 @@ class Postgres:
     name = "postgres"
 
     def plan(self, request: Request) -> ServerPlan:
-        """Initialise the data directory. Data of an earlier plan are taken as they are.
+        """Initialise the data directory. Data of an earlier plan stay.
+
+        If the data are of an earlier version and let everybody in, they get a password.
 
         Raises:
             ProgramMissing, PortTaken: what their names say.
@@ -73,8 +75,8 @@ class Postgres:
             log=request.home / "server.log",
             data=request.data,
             # SIGTERM would wait until every client has left, so SIGINT asks for the end. After SIGKILL the
-            # sessions would live on for a moment, and the next start would fail. So SIGQUIT takes the part
-            # of a crash: it ends the sessions too, and nothing is saved.
+            # sessions would live on for a moment, and the next start would fail. So SIGQUIT stands for
+            # a crash: it ends the sessions too, and nothing is saved.
             conduct=Conduct(programs.account, Signals.SIGINT, Signals.SIGQUIT),
         )
 
@@ -115,14 +117,14 @@ def _initialise(programs: Programs, data: Path) -> None:
 
 
 def _close_old_data(programs: Programs, data: Path) -> None:
-    """Require a password for data of an earlier version, which let everybody in."""
+    """Require a password for data of an earlier version that let everybody in."""
     access = data / "pg_hba.conf"
     if access.exists() and access.read_text() == _OPEN_ACCESS:
         _require_password(programs, data)
 
 
 def _require_password(programs: Programs, data: Path) -> None:
-    """Give the role a new password, and let nobody in without it. A private file in ``data`` keeps it."""
+    """Give the role a new password, and let nobody in without it. A private file in ``data`` has it."""
     password = secrets.token_hex(16)
     _run_statements(programs, data, f"ALTER ROLE {USER} PASSWORD '{password}'\n")
     write_private(data / _PASSWORD, password)

@@ -20,7 +20,7 @@ NATIVE_API = "/apis/registry/v2"
 # With these options the registry starts in four seconds, and takes 200 MiB in all.
 _JVM = ("-Xms64m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
-# Every name is a property of Apicurio Registry 3.3 or of Quarkus, which it is built on.
+# Every name is a property of Apicurio Registry 3.3, or of Quarkus, on which the registry is built.
 SETTINGS = {
     "apicurio.storage.kind": "sql",
     "apicurio.rules.global.compatibility": "BACKWARD",  # Confluent's default; Apicurio takes any schema

