@@ -29,7 +29,8 @@ class Peer(NamedTuple):
         state: where it keeps the newest row of each key.
         does_not: what it leaves out beside ``NO_PEER_DOES``, as it is run here.
         copies: whether it copies finished rows. The others make them from rows without the row before.
-        program: returns the command that starts it, given a directory for files. Raises ``TidegateError`` where it cannot.
+        program: returns the command that starts it, given a directory for files. Raises ``TidegateError``
+            where it cannot.
     """
 
     name: str
