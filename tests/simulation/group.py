@@ -261,7 +261,7 @@ class Group:
         generation = self.generation
         for member in self.members:
             if member is late and self._rng.random() < 0.5:
-                self._joined.add(member)  # it missed the last one, and gets the partitions of this one at once
+                self._joined.add(member)  # it missed the last one, and joins this one at once
             else:
                 self._ask(member, generation)
         self._scheduler.after(self._patience_s, lambda: self._give_up(generation))

@@ -34,7 +34,7 @@ class Absence(NamedTuple):
     only by its timeout.
 
     With ``sinks_before`` all sinks stand still as well, from so many seconds before to ``SINKS_LONGER_S``
-    after it: so rows that wait for them are followed by rows that wait for ids. Partitions may change hands
+    after it: so rows that wait for sinks are followed by rows that wait for ids. Partitions may change hands
     ``rebalance_after`` so many seconds of it.
     """
 
