@@ -100,8 +100,8 @@ class Troubles:
     while later ends. ``endings``: so many feeds are there from the beginning too, and end; one partition
     hears of that late. ``refuse``: a sink refuses a row of those that it has. ``bystanders``: feeds of a
     table that no range has. ``record_bytes``: the largest size of a committed record. ``wrong_time``: a few
-    records of a partition get wrong timestamps. ``pause``: no transaction starts for longer than anything is
-    waited for, and half of the times nothing at all is written. ``lose_end``: a RangeEnd does not arrive.
+    records of a partition get wrong record times. ``pause``: no transaction starts for longer than anything
+    is waited for, and half of the times nothing at all is written. ``lose_end``: a RangeEnd does not arrive.
     ``hasty``: in each partition a range that no feed watches writes a burst, and its node's clock is an hour
     ahead. ``alter``: the share of the transactions with a schema change just before them; in half of the
     seeds, partitions then forget unneeded versions of tables at each new one. ``far``: the share of the

@@ -95,7 +95,7 @@ class PartitionsApart:
             self.log.losses = {**_END, **_SNAPSHOTS}
         self._sides = rng.choice([13, 9, 7]) if sides is None else sides
         self.history: list[WriteValue] = []
-        #: The values of each row, by the row's key as feeds write it, and its timestamp.
+        #: The values of each row, by the row's key (as feeds write it) and its timestamp.
         self._written: dict[tuple[bytes, Timestamp], list[int | str]] = {}
         self.now_s = 1
         self._next_id = 10

@@ -35,7 +35,7 @@ class Absence(NamedTuple):
 
     With ``sinks_before`` all sinks stand still as well, from so many seconds before to ``SINKS_LONGER_S``
     after it: so rows that wait for sinks are followed by rows that wait for ids. Partitions may change hands
-    ``rebalance_after`` so many seconds of it.
+    ``rebalance_after`` seconds after its begin.
     """
 
     at: float
