@@ -145,7 +145,7 @@ class Bench:
         self.report.steps += step_costs(self.sizes.stage_rows, self.seed)
 
     def endtoend(self) -> None:
-        """The worker beside a raw copy and a stock Faust agent."""
+        """Measure the worker beside a raw copy and a stock Faust agent."""
         for name, make in _WORKLOADS.items():
             log = make(self.sizes.rows, 4, self.seed)
             for result in end_to_end(log, self.topics, self._directory(name), self.sizes.faust_s):
@@ -168,7 +168,8 @@ class Bench:
         self.report.formats += formats(log, self.topics, self._directory("formats"))
 
     def markers(self) -> None:
-        """Marker lag at 2,000 and, with the kernel, at 20,000 rows/s: more than a worker takes by Python."""
+        """Measure marker lag at 2,000 rows/s and, with the kernel, at 20,000 rows/s. A worker by Python
+        cannot take 20,000."""
         for mode, rate in _MARKER_LAGS:
             home = self._directory(f"markers-{mode.value}-{rate}")
             self.report.marker_lag.append(
@@ -182,13 +183,13 @@ class Bench:
             self.report.split_lag.append(split_lag(self.topics, home, self.sizes.marker_s, self.seed, mode))
 
     def starts(self) -> None:
-        """From a worker's start to its first rows."""
+        """Measure the time from a worker's start to its first rows."""
         self.report.starts += worker_starts(
             self.topics, self._directory("starts"), self.sizes.starts, self.seed
         )
 
     def restarts(self) -> None:
-        """Killed workers that start again."""
+        """Measure killed workers that start again."""
         self.report.restarts = restarts(self.topics, self._directory("restarts"), self.sizes.kills, self.seed)
 
     def idle(self) -> None:
@@ -203,7 +204,7 @@ class Bench:
         self.report.wide += wide_costs(self.seed, self.sizes.wide_ranges)
 
     def intents(self) -> None:
-        """Open intents beyond memory."""
+        """Measure open intents that do not fit into memory."""
         for mode in _MODES:
             home = self._directory(f"intents-{mode.value}")
             self.report.open_intents.append(
@@ -293,7 +294,7 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
     if draw:
         figures.draw()
         return
-    # Where nobody watches, the tables are as wide as they need.
+    # Where the output is no terminal, the tables are as wide as they need.
     console, report = Console(width=None if sys.stdout.isatty() else _WIDTH), Report(seed, quick)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as home, KafkaBroker() as broker:
         sizes = _QUICK if quick else _FULL
@@ -301,7 +302,7 @@ def main(quick: bool, only: tuple[str, ...], seed: int, file: Path, draw: bool) 
             bench = Bench(topics, Path(home), sizes, seed, report)
             for name in only or _MEASUREMENTS:
                 report.measure(name, partial(_MEASUREMENTS[name], bench), console)
-                report.write(file)  # after each: who ends the run keeps what was measured
+                report.write(file)  # after each: a run that is ended early keeps its results
     report.print(console)
     console.print(f"written to {file}")
     if not quick:

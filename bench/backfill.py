@@ -24,7 +24,7 @@ _WAYS: Final = {
 
 
 class SparkBackfill(NamedTuple):
-    """A backfill of a log of so many versions, ``rows``: ``survey_s`` until the feed's start is known,
+    """A backfill of a log of ``rows`` versions. It took ``survey_s`` until the feed's start was known, and
     ``seconds`` in all, without Spark's own start."""
 
     way: str

@@ -24,7 +24,8 @@ _STYLE: Final = (
 
 
 class Bar(NamedTuple):
-    """A figure. ``low`` and ``high`` are the least and the most of all runs; an ``aim`` is a line."""
+    """A figure. ``low`` and ``high`` are the least and the most of all runs. An ``aim`` is drawn as a
+    line."""
 
     name: str
     value: float

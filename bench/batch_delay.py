@@ -1,8 +1,8 @@
 """Measures the time from when a marker can be read to when a subscription gives its batch.
 
-A thread writes rows at a steady rate and a marker to every partition ten times a second, in the process that
-reads, so that one clock counts. A marker can be read when the broker has acknowledged it on all partitions;
-the acknowledgement comes a little later than that, so a delay is measured a little too short.
+In the process that reads, a thread writes rows at a steady rate, and a marker to every partition ten times a
+second. So all times are from one clock. A marker can be read when the broker has acknowledged it on all
+partitions; the acknowledgement comes a little after that moment, so the measured delay is a little too short.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidegate.hlc import Timestamp
 ROUNDS_PER_S: Final = 10
 _SILENCE_S: Final = 30.0
 _KEYS: Final = 50_000
-#: Rounds that are not counted: the reader begins.
+#: Rounds that are not counted, because the reader begins in them.
 FIRST_ROUNDS: Final = 10
 
 
@@ -38,8 +38,8 @@ class BatchDelay(NamedTuple):
 
 
 class DelayMeter:
-    """A meter of the times at which markers could be read, and batches above them were given. Two threads may
-    use it."""
+    """A meter of the times at which markers could be read, and of those at which batches above them were
+    given. Two threads may use it."""
 
     def __init__(self) -> None:
         self._readable: dict[Timestamp, float] = {}
@@ -52,15 +52,17 @@ class DelayMeter:
         return other
 
     def readable(self, marker: Timestamp, at_s: float) -> None:
-        """Take an acknowledgement of a marker; that of the last partition counts."""
+        """Note that a marker was acknowledged on one partition. The acknowledgement of the last partition
+        counts."""
         self._readable[marker] = max(at_s, self._readable.get(marker, at_s))
 
     def given(self, frontier: Timestamp, at_s: float) -> None:
-        """Take a batch: everything below ``frontier`` has been given."""
+        """Note that a batch was given: everything below ``frontier`` has been given now."""
         self._given[frontier] = at_s
 
     def delays_s(self) -> list[float]:
-        """Return the delay of every marker that was passed: to the first batch whose frontier is above it."""
+        """Return the delay of every marker that a batch has passed: the time up to the first batch whose
+        frontier is above it."""
         given = sorted(self._given.items())
         delays, at = [], 0
         for marker, since in sorted(self._readable.items()):

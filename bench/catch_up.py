@@ -1,11 +1,12 @@
 """Measures catch-ups beside live feeds: through the processor alone, with a simulated store's answers.
 
-A store writes rows; a live feed takes them as they come. Then another feed is activated that misses them all,
-because it begins with a scan or at a cursor in the past; the store answers its scan requests in the log. Once
-that is measured while nothing else happens, and once while the store writes on at such a pace that the feed
-catches up for about as long as was written before. Records that answer scans are stepped in batches of
-their own, so that they and live rows each have their time. Each log is written once, and then stepped by
-several processors; times are processor time, the best of several passes.
+A store writes rows; a live feed takes them as they come. Then another feed is activated, which misses all of
+them because it begins with a scan or at a cursor in the past; the store answers its scan requests in the log.
+This is measured twice: while nothing else happens, and while the store goes on to write. In the second case
+the pace is such that the feed catches up for about as long as the store wrote before. Records that answer
+scans are stepped in batches of their own, so that their time and the time of live rows are measured apart.
+Each log is written once, and then stepped by several processors. Times are processor time, the best of
+several passes.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ _BEFORE_ALL: Final = Timestamp(1)
 
 
 class CatchUpSpeed(NamedTuple):
-    """Rows of a feed that catches up while nothing else happens; ``ratio`` is to the live speed of the log
-    that wrote them."""
+    """Rows of a feed that catches up while nothing else happens. ``ratio`` is its speed over that of a live
+    feed on the same log."""
 
     start: str
     versions: int
@@ -66,10 +67,10 @@ class CatchUpSpeed(NamedTuple):
 
 
 class CatchUpBeside(NamedTuple):
-    """The same log, with answers to scans in it, stepped for a live feed alone, for two live feeds, and for
-    a live feed beside one that catches up. The speeds of live rows leave out the answers, which take
-    ``answers_percent`` of all time; ``slowdown_percent`` is that of live rows for having the other feed
-    beside them. ``held_mib`` is the most that was held for it."""
+    """The same log, with answers to scans in it, stepped for a live feed alone, for two live feeds, and for a
+    live feed beside one that catches up. The speeds of live rows leave out the answers, which take
+    ``answers_percent`` of all time; ``slowdown_percent`` says how much slower live rows are because of the
+    feed that catches up. ``held_mib`` is the most memory that was held for that feed."""
 
     live_rows: int
     alone_rows_per_s: float
@@ -82,7 +83,7 @@ class CatchUpBeside(NamedTuple):
 
 
 class CatchUpCosts(NamedTuple):
-    """All of it, in a mode of the kernel."""
+    """All results of this module, in one mode of the kernel."""
 
     kernel: str
     speeds: list[CatchUpSpeed]
@@ -137,7 +138,8 @@ class _Orders:
 
 
 class Batch(NamedTuple):
-    """Records of the log that are stepped at once: ``answers`` to scans, or none of them."""
+    """Records of the log that one step takes together. ``answers``: all of them answer scans; otherwise none
+    does."""
 
     answers: bool
     records: list[PartitionRecord]
@@ -163,7 +165,7 @@ def write_log(versions: int, seed: int, options: FeedOptions, *, write_on: bool)
     if write_on:
         chunks = (
             versions / _RANGES / options_of_store.scan_chunk_rows
-        )  # of a range; ranges are scanned at once
+        )  # of a range; all are scanned at the same time
         options_of_store = replace(options_of_store, scan_gap_ms=max(int(2 * write_ms / max(chunks, 1)), 1))
     keys = max(versions // _VERSIONS_OF_KEY, _RANGES * _OPS_MAX)
     simulation = Simulation(
@@ -216,9 +218,10 @@ def _feed(
 
 
 class Passage:
-    """One processor that steps a log: nanoseconds and rows of the feeds, by whether batches hold answers.
+    """One processor that steps a log. It counts nanoseconds and rows of the feeds, apart for batches that
+    hold answers and for others.
 
-    The ``live`` feeds take everything, the ``late`` one is activated in the midst of the log.
+    The ``live`` feeds take everything. The ``late`` feed is activated in the middle of the log.
     """
 
     def __init__(
@@ -256,7 +259,8 @@ class Passage:
             self.rows[batch.answers, feed_id] += len(records)
 
     def rows_per_s(self, feed_id: FeedId, *, answers: bool) -> float:
-        """Return the rows of a feed, over the time of all batches of a kind."""
+        """Return the rows/s of a feed in all batches of one kind: those with ``answers`` to scans, or the
+        others."""
         return self.rows[answers, feed_id] * 1e9 / max(self.ns[answers], 1)
 
 
@@ -293,5 +297,5 @@ def _best(log: CatchUpLog, kernel: KernelMode, *, live: int = 1, late: bool = Fa
 
 def _pass(log: CatchUpLog, kernel: KernelMode, live: int, late: bool) -> Passage:
     gc.collect()
-    gc.freeze()  # the log stands for what a worker does not hold: let the collector look at what a step makes
+    gc.freeze()  # a worker does not hold the log: let the collector look only at what a step makes
     return Passage(log, live=live, late=late, kernel=kernel).step(log.after)

@@ -35,7 +35,8 @@ def _delivered(error: Any, _: Any) -> None:
 
 
 async def copy(bootstrap: str, source: str, target: str) -> tuple[float, float]:
-    """Copy ``source`` as it is now; returns when reading began, and the processor time of it, in seconds."""
+    """Copy ``source`` as it is now. Return when reading began, and the processor time from then on, in
+    seconds."""
     producer = Producer({**_SINK, "bootstrap.servers": bootstrap})
     done = threading.Event()
     poller = threading.Thread(target=_poll, args=(producer, done))

@@ -30,8 +30,8 @@ class CommitTime(NamedTuple):
 
 
 def produce_time(log: BenchLog, done: Pass, topics: BenchTopics) -> StageTime:
-    """Return the processor time of this process, librdkafka's threads included, to have all rows
-    acknowledged."""
+    """Return the processor time that this process takes until all rows are acknowledged. librdkafka's threads
+    are included."""
     prefix = f"bench-{uuid.uuid4().hex[:8]}-"
     for table in log.tables:
         topics.create(prefix + table.name, OUTPUT_PARTITIONS)
@@ -59,7 +59,7 @@ def commit_time(log: BenchLog, done: Pass, topics: BenchTopics) -> CommitTime:
     topics.create(topic, 1)
     producer = WorkerTransactionalProducer(Settings(bootstrap_servers=topics.bootstrap), f"{topic}-writer")
     producer.open()
-    producer.commit(_records(topic, done.changes[0]))  # the first one also introduces the producer
+    producer.commit(_records(topic, done.changes[0]))  # the first one also makes the producer known
     begin = time.monotonic()
     for changes in done.changes:
         producer.commit(_records(topic, changes))

@@ -39,7 +39,8 @@ class Throughput(NamedTuple):
 
 @dataclass(slots=True)
 class _CpuWatch:
-    """Processor time between two sizes of an output: startup and the time after the end do not count."""
+    """The processor time of a process between two sizes of its output. Startup and the time after the end do
+    not count."""
 
     process: MeasuredProcess
     samples: list[tuple[int, float]] = field(default_factory=list)
@@ -51,13 +52,13 @@ class _CpuWatch:
 
     @property
     def last_s(self) -> float:
-        """The processor time in seconds since the start of the process, when its output was last seen to have
+        """The processor time in seconds that the process had taken when its output was last seen to have
         grown."""
         return self.samples[-1][1]
 
     @property
     def us_per_row(self) -> float | None:
-        """The processor time for a row; ``None`` when it was over too soon to tell."""
+        """The processor time for a row; ``None`` when the run was too short to tell."""
         if len(self.samples) < 2:
             return None
         (first, begin), (last, end) = self.samples[0], self.samples[-1]
@@ -82,8 +83,8 @@ def run_worker(
     kernel: KernelMode = DEFAULT,
     done: Callable[[], None] = lambda: None,
 ) -> Throughput:
-    """Measure the worker over the whole log. Its feed is made on the log's head; the rest is written while it
-    is off.
+    """Measure the worker over the whole log. Its feed is created when only the log's head is written. The
+    rest of the log is written while the worker is off.
 
     ``done`` is called before the worker is stopped. Raises ``RetryError`` when it does not write exactly the
     rows of the log.

@@ -36,8 +36,8 @@ Measured: TypeAlias = dict[str, dict[str, float]]
 
 
 def measured(results: Mapping[str, Any]) -> Measured:
-    """Return the figures of one run, from what ``Report.to_json`` gives; what it did not measure is not
-    there."""
+    """Return the figures of one run, from what ``Report.to_json`` gives. Figures that the run did not measure
+    are left out."""
     return {
         "stages": _stages(results),
         "faust": {
@@ -128,8 +128,8 @@ def _stages(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _peers(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the ratio of the copy's processor time to that of each other contender; empty without the
-    copy."""
+    """Return the ratio of the copy's processor time to that of each other contender; empty if the copy was
+    not measured."""
     found = (results["peers"] or {}).get("results", [])
     cpu_us = {each["contender"]: each["cpu_us_per_row"] for each in found}
     copy_us = cpu_us.pop(COPY, None)
@@ -146,7 +146,7 @@ def _wide(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _spark(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the ratios for the log in a single micro-batch, which is the first that is taken."""
+    """Return the ratios for the log in a single micro-batch, which is the first case in the results."""
     ratios = (results["spark"] or {}).get("ratios", [])
     first = [found for found in ratios if (found["log"], found["batches"]) == (ratios[0]["log"], 1)]
     return {f"Spark over its {found['copy']}": found["rate"] for found in first}

@@ -1,7 +1,7 @@
 """The worker in each format and envelope, over one log, beside a raw copy of what it wrote.
 
 Every run has a worker, topics and a feed of its own. Most rows of the log are updates, and carry the row
-before: the debezium envelope shows it.
+before, which the debezium envelope shows.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _REGISTRATIONS: Final = re.compile(r"^tidegate_schema_registrations_total(?:\{[^
 
 
 class FormatResult(NamedTuple):
-    """One format. ``over_copy`` is its rate over that of the raw copy; ``registrations`` are the schema
-    registry's, for all ``rows``; ``None`` for a format without schemas."""
+    """One format. ``over_copy`` is its rate over that of the raw copy. ``registrations`` is how many schemas
+    the registry got for all ``rows``, and ``None`` for a format without schemas."""
 
     format: str
     rows: int

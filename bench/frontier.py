@@ -25,7 +25,7 @@ from tidegate.worker.markers.checkpoint_routes import CheckpointRoutes
 
 _ROUND_S: Final = 3.0
 _ROUNDS: Final = 4
-_TICKS: Final = 30  # of a round; the agent takes one batch of the topic at each, of all partitions
+_TICKS: Final = 30  # of a round: at each tick the agent takes one batch of the topic, of all partitions
 _PARTITIONS: Final = 16
 _BEGIN: Final = 1_767_225_600 * NANOS_PER_SECOND
 _CLOSED_EVERY_NS: Final = 200 * NANOS_PER_MS  # stores close timestamps together: many ranges get the same
@@ -36,7 +36,8 @@ _DEFINITION: Final = bench_feed(()).definition
 
 
 class FrontierCost(NamedTuple):
-    """``us`` is for one range's checkpoint and all feeds; ``core`` the share of one at 3 s for each range."""
+    """``us`` is the time for one range's checkpoint and all feeds. ``core`` is the share of one processor
+    core that this takes when each range has a checkpoint every 3 s."""
 
     case: str
     ranges: int
@@ -137,7 +138,7 @@ def frontier_costs(seed: int, ranges: int = 100_000) -> Iterator[FrontierCost]:
 
 
 class _BenchFeed:
-    """A feed's publisher but for what it writes."""
+    """A feed's publisher that writes nothing."""
 
     def __init__(self, number: int, span: Span) -> None:
         self.definition = replace(_DEFINITION, id=FeedId(f"feed-{number}"))
@@ -175,8 +176,8 @@ def _cost(spans: Sequence[Span], ranges: MovingRanges) -> float:
 
 
 def forward_costs(seed: int, forwards: int = _FORWARDS) -> Iterator[ForwardCost]:
-    """Measure as CockroachDB's ``BenchmarkFrontier`` does: 1 to 16,384 disjoint spans, random ones
-    forwarded."""
+    """Measure as CockroachDB's ``BenchmarkFrontier`` does: 1 to 16,384 disjoint spans, of which random ones
+    are forwarded."""
     for count in _DISJOINT:
         rng = Random(seed)
         spans = [Span(_key(4 * number), _key(4 * number + 3)) for number in range(count)]

@@ -20,7 +20,7 @@ _ON: Final = KernelMode.ON.value
 _OFF: Final = KernelMode.OFF.value
 _NOT_MEASURED: Final = "-"
 
-#: What a report has of a figure in a mode of the kernel; ``None`` where it was not measured.
+#: Returns a report's value of a figure in a mode of the kernel; ``None`` where it was not measured.
 Find: TypeAlias = Callable[["Report", str], float | None]
 
 
@@ -137,7 +137,8 @@ def _idle(ranges: int) -> Find:
 
 
 def _wide(ranges: int) -> Find:
-    """Return a row's time among so many ranges, over that among the fewest, with one feed."""
+    """Return a finder of a ratio: a row's time among so many ranges over its time among the fewest, with one
+    feed."""
 
     def find(report: Report, kernel: str) -> float | None:
         found = (cost for cost in report.wide if (cost.ranges, cost.feeds) == (ranges, 1))

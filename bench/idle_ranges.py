@@ -52,7 +52,7 @@ def idle_ranges(
 
 
 def _beat(store: BenchStore, topics: BenchTopics, application: BenchApplication, seconds: float) -> int:
-    """Write heartbeats of all ranges in turn, in real time; returns how many."""
+    """Write heartbeats of all ranges in turn, in real time. Return how many were written."""
     with closing(KafkaSink(topics.bootstrap, application.log_topic)) as sink:
         ranges, begin, beats = store.ranges, time.monotonic(), 0
         for step in range(int(seconds * _STEPS_PER_S)):

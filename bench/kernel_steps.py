@@ -1,7 +1,7 @@
 """The whole step by Python and with the kernel, over the same logs: ``python -m bench.kernel_steps``.
 
-Times are processor time of this process. Passes of the two take turns, so that other work on the machine
-disturbs both alike. The best pass of each counts.
+Times are processor time of this process. Passes by Python and with the kernel take turns, so that other work
+on the machine disturbs both alike. The best pass of each counts.
 """
 
 from __future__ import annotations

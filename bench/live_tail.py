@@ -35,9 +35,9 @@ class LiveTail(NamedTuple):
     """``partitions`` are those of the log; ``batch_s`` and ``p99_s`` go from trigger to trigger.
 
     ``records_s`` is the part of a batch in which the log's records are read, stepped and stored. ``kept`` is
-    the part of the states that were still in the Python worker that had the round. ``lag_s`` is how far the
-    feed is behind the clock when a batch is done, at its largest. ``files`` is the largest number of files
-    that a partition has in its state at the end.
+    the share of the states that were still in memory of the Python worker that ran the round. ``lag_s`` is
+    the largest lag of the feed when a batch was done. ``files`` is the largest number of files that a
+    partition has in its state at the end.
     """
 
     partitions: int
@@ -51,7 +51,7 @@ class LiveTail(NamedTuple):
 
 
 class FollowedLog(NamedTuple):
-    """A query that follows a live log, which it has run some batches of."""
+    """A query that follows a live log, and has run some batches of it already."""
 
     feed: SparkFeed
     query: StreamingQuery
@@ -66,7 +66,7 @@ class FollowedLog(NamedTuple):
 
     @property
     def states(self) -> dict[str, float]:
-        """The number of states that rounds have found, by where they found them."""
+        """The number of states that rounds have found, for each place where they found them."""
         (family,) = self.metrics.states.collect()
         return {each.labels["found"]: each.value for each in family.samples if each.name.endswith("_total")}
 
@@ -109,7 +109,7 @@ def live_tail(
     seed: int,
     tasks: int = 0,
 ) -> LiveTail:
-    """Run a query on a log of so many partitions for so many seconds, behind its first batches."""
+    """Run a query on a log of so many partitions for so many seconds, after its first batches."""
     lags = list[float]()
     with followed_log(session, topics, directory, partitions, seed, tasks) as followed:
         ends_at = time.monotonic() + seconds

@@ -1,8 +1,9 @@
-"""Marker lag: from a closed timestamp that can be read in the log to the marker that can be read behind it.
+"""Marker lag: from a closed timestamp that can be read in the log to the marker that can be read after it.
 
-A store writes rows in real time and closes everything again ten times a second, all ranges at once. A
-round is closed in the log when the last range's heartbeat of it can be read; it is covered when every
-output partition has given a marker at or above it. One process reads both, so that there is one clock.
+A store writes rows in real time and closes all ranges up to one timestamp ten times a second: one round each
+time. A round is closed in the log when the heartbeat of its last range can be read; it is covered when every
+output partition has given a marker at or above it. One process reads log and output, so that all times are
+from one clock.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _COVERED_S: Final = 30.0
 
 class MarkerLag(NamedTuple):
     """Lags in milliseconds over ``rounds`` closed timestamps, at ``rows_per_s`` rows written, in a mode of
-    the kernel. ``asked_rows_per_s`` is how many were to be written."""
+    the kernel. ``asked_rows_per_s`` is the rate at which the store was asked to write."""
 
     kernel: str
     asked_rows_per_s: int
@@ -56,9 +57,10 @@ class MarkerLag(NamedTuple):
 
 @dataclass(slots=True)
 class LagMeter:
-    """Told of heartbeats and markers as they are read, with the monotonic time of it.
+    """A meter that is told of heartbeats and markers as they are read, with the monotonic time of the
+    reading.
 
-    ``ranges`` is how many ranges a round has, ``ranges_of`` of those with another number.
+    ``ranges`` is how many ranges a round has. ``ranges_of`` has the number for rounds that differ.
     """
 
     ranges: int
@@ -70,7 +72,8 @@ class LagMeter:
     _covered: dict[int, Timestamp] = field(default_factory=dict)
 
     def heartbeat(self, range_id: RangeId, closed: Timestamp, now: float) -> None:
-        """Note that a range has closed ``closed``. The round is closed with the last of its ranges."""
+        """Note that a range has closed ``closed``. The round is closed when the last of its ranges has closed
+        it."""
         heard = self._heard.setdefault(closed, set())
         heard.add(range_id)
         if len(heard) == self.ranges_of.get(closed, self.ranges):
@@ -89,7 +92,8 @@ class LagMeter:
         return sorted(1e3 * lag for lag in lags_s.values())
 
     def _cover(self, now: float) -> None:
-        """Account for rounds that are closed and covered; what was read in the wrong order has no lag."""
+        """Account for rounds that are closed and covered; a round whose marker was read before its heartbeats
+        has no lag."""
         if len(self._covered) < self.partitions:
             return
         covered = min(self._covered.values())
@@ -135,10 +139,10 @@ def write_rows(
     seconds: float,
     between: Callable[[int, int], Iterable[WrittenRecord]] = lambda _, __: (),
 ) -> int:
-    """Write rows in real time, and a round of heartbeats at each step; returns how many rows.
+    """Write rows in real time, and a round of heartbeats at each step. Return how many rows were written.
 
-    ``between`` the rows and the heartbeats of a step gives more records, for its number and the present in
-    nanoseconds.
+    ``between`` returns records that are written between the rows and the heartbeats of a step. Its arguments
+    are the number of the step and the present in nanoseconds.
     """
     with closing(KafkaSink(application.bootstrap, application.log_topic)) as sink:
         begin, written = time.monotonic(), 0
@@ -156,7 +160,7 @@ def write_rows(
 
 @contextmanager
 def lag_reader(topics: BenchTopics, application: BenchApplication, meter: LagMeter) -> Iterator[None]:
-    """Tell the meter what is read while the context lasts."""
+    """Read log and output while the context lasts, and tell the meter of what is read."""
     reader = _Reader(topics, application, meter)
     reader.start()
     try:
@@ -184,7 +188,7 @@ class _Reader(threading.Thread):
                 self._meter_message(message, now)
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._ended.set()
         self.join()
 

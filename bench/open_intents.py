@@ -1,4 +1,4 @@
-"""Measures open transactions: a worker's memory that keeps account of them, and how fast it takes them."""
+"""Measures open transactions: the memory that a worker needs for them, and how fast it takes them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tidegate.kernel.kernel_mode import KernelMode
 
 _PARTITIONS: Final = 4
 _RANGES: Final = 16
-_TAKEN_US: Final = 1_000  # of each transaction at most, or something is wrong
+_TAKEN_US: Final = 1_000  # at most, for each transaction; more means that something is wrong
 _LEAST_S: Final = 120.0
 _LOOK_AGAIN_S: Final = 0.5
 
 
 class OpenIntents(NamedTuple):
-    """Memory of the worker process before and with the intents, and of one that restored them: the highest
-    that was seen, in a mode of the kernel. ``intents_per_s`` from the worker's first assignment on, its state
-    on disk included."""
+    """The most memory that was seen, in a mode of the kernel: of the worker process before it has the
+    intents, of the same process with them, and of a process that restored them. ``intents_per_s`` counts from
+    the worker's first assignment on, and includes the work for its state on disk."""
 
     kernel: str
     intents: int
@@ -68,7 +68,8 @@ def open_intents(
 
 
 def _wait_until_open(application: BenchApplication, worker: MeasuredProcess, intents: int) -> float:
-    """Wait until the worker has that many open transactions. Returns the most memory meanwhile, in MiB."""
+    """Wait until the worker has that many open transactions. Return the most memory that it had meanwhile, in
+    MiB."""
     deadline = time.monotonic() + max(_LEAST_S, intents * _TAKEN_US / 1_000_000)
     worker.wait_for("partitions assigned")
     highest = worker.rss_mib

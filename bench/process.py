@@ -23,7 +23,7 @@ _TAIL_BYTES: Final = 4_000
 
 
 class MeasuredProcess:
-    """``program``, by default this Python, with ``arguments``; what it says goes to ``log``."""
+    """``program``, by default this Python, with ``arguments``; its output goes to ``log``."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class MeasuredProcess:
 
     @property
     def cpu_s(self) -> float:
-        """The processor time since its start in seconds, all threads."""
+        """The processor time of all its threads since its start, in seconds."""
         times = self._meter.cpu_times()
         return float(times.user + times.system)
 
@@ -69,13 +69,13 @@ class MeasuredProcess:
             time.sleep(_LOOK_AGAIN_S)
 
     def said_at(self, text: str) -> float:
-        """Return when it first wrote a line with the text, in seconds since 1970, by the stamp before the
-        line."""
+        """Return when it first wrote a line with the text, in seconds since 1970. The time is the stamp at
+        the line's begin."""
         line = next(line for line in self.log.read_text(errors="replace").splitlines() if text in line)
         return datetime.fromisoformat(line.split()[0]).timestamp()
 
     def wait(self, timeout_s: float) -> None:
-        """Return once it has ended by itself, well."""
+        """Return once it has ended by itself, without an error."""
         if self._process.wait(timeout_s):
             raise RetryError(f"the measured process ended with {self._process.returncode}:\n{self._tail()}")
 

@@ -1,10 +1,10 @@
 """Measures feeds of one range as CockroachDB measures its own, so that the tables compare line by line.
 
 ``BenchmarkRangefeed``: writes, intents with their commits, or closed timestamps of one range, until 1, 10 or
-100 feeds of the whole range have taken all that came of them. ``BenchmarkCatchUpScan``: a catch-up over
-versions of 64 bytes, one a key, so much of which stands at or below its start; written in the order of their
-keys (linear), where whole blocks are passed over, and in any (random). Times are processor time, the best
-of several passes.
+100 feeds of the whole range have taken all events that followed. ``BenchmarkCatchUpScan``: a catch-up over
+versions of 64 bytes, one for each key. A given share of them is at or below the start of the catch-up. They
+are written in the order of their keys (linear), so that whole blocks are passed over, or in any order
+(random). Times are processor time, the best of several passes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _PASSES: Final = 3
 
 
 class FeedCost(NamedTuple):
-    """Nanoseconds for each event that goes in; ``ns_budget`` with the memory of events accounted for."""
+    """Nanoseconds for each event that goes in. ``ns_budget`` is the same with an account of the events'
+    memory."""
 
     events: str
     feeds: int
@@ -53,7 +54,7 @@ class ResolverCost(NamedTuple):
 
 
 class CatchUpCost(NamedTuple):
-    """Milliseconds for the whole catch-up; ``diff`` with previous values."""
+    """Milliseconds for the whole catch-up. ``ms_diff`` is the same with previous values."""
 
     versions: int
     written: str
@@ -75,7 +76,7 @@ _Offer: TypeAlias = Callable[[RangeFeed], bool]
 
 
 def range_feed_costs(events: int, versions: int, seed: int) -> RangeFeedCosts:
-    """Measure with so many events (of the slow cases fewer) and stored versions."""
+    """Measure with so many events and stored versions; slow cases have fewer events."""
     return RangeFeedCosts(
         [feed_cost(kind, feeds, max(events // feeds, 100)) for kind in INPUTS for feeds in FEEDS],
         [resolver_cost(open_txns, events) for open_txns in (1, 100, events // 2)],
@@ -110,7 +111,7 @@ def _feed_ns(inputs: list[_Offer], feeds: int, budget: MemoryBudget | None) -> i
 
 
 def read_all(feed: Registration) -> int:
-    """Take all that waits; returns how many events that were."""
+    """Take all events that wait. Return how many they were."""
     read = 0
     while events := feed.take(_READ_EVENTS):
         read += len(events)
@@ -123,7 +124,7 @@ def _writes(count: int) -> list[_Offer]:
 
 
 def _commits(count: int) -> list[_Offer]:
-    """Return as many intents as commits, a transaction for each."""
+    """Return events of ``count // 2`` transactions: an intent of each, and then a commit of each."""
     intents = [(_intent(number),) for number in range(count // 2)]
     commits = [(_commit(number, number + 1),) for number in range(count // 2)]
     return [methodcaller("offer_ops", op) for op in [*intents, *commits]]
@@ -142,7 +143,8 @@ INPUTS: Final[dict[str, Callable[[int], list[_Offer]]]] = {
 
 
 def resolver_cost(open_txns: int, ops: int) -> ResolverCost:
-    """Measure intents and their commits, first come first gone, with so many transactions open in between."""
+    """Measure intents and their commits, with so many transactions open at any time. The oldest one commits
+    first."""
     txns = ops // 2
     intents = [_intent(number) for number in range(txns)]
     commits = [_commit(number, number + open_txns) for number in range(txns)]
@@ -199,8 +201,8 @@ def catch_up_costs(versions: int, seed: int) -> list[CatchUpCost]:
 
 
 def stored(versions: int, order: Random | None) -> list[VersionBlock]:
-    """Return one version for each key, at timestamps 1 to ``versions``: rising with the keys, or in any
-    order."""
+    """Return one version for each key, at timestamps 1 to ``versions``. The timestamps rise with the keys, or
+    are in any order."""
     walls = list(range(1, versions + 1))
     if order is not None:
         order.shuffle(walls)
@@ -227,6 +229,7 @@ def _catch_up_ns(request: FeedRequest, blocks: list[VersionBlock]) -> int:
 
 
 def _leave_inputs_alone() -> None:
-    """Let the garbage collector look at what is made of inputs alone: they stand for what a store holds."""
+    """Let the garbage collector look only at what is made from the inputs. The inputs stand for data that a
+    store holds."""
     gc.collect()
     gc.freeze()

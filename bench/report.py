@@ -87,7 +87,7 @@ class Report:
     failures: dict[str, str] = field(default_factory=dict)
 
     def measure(self, name: str, measurement: Callable[[], None], console: Console) -> None:
-        """Do one measurement, and say how long it took. What ends it is in ``failures``."""
+        """Do one measurement, and say how long it took. An error that ends it is noted in ``failures``."""
         console.print(f"measuring {name} ...")
         begun = time.monotonic()
         try:
@@ -206,7 +206,7 @@ class Report:
             console.print(_table(title, FrameCost._fields, self.dataframe))
 
     def _print_by_mode(self, console: Console) -> None:
-        """Print the measurements that ran by Python and with the kernel, in a worker each."""
+        """Print the measurements that ran by Python and with the kernel, each in a worker of its own."""
         title = "the whole step, processor time for a row, by Python and with the kernel"
         if self.steps:
             console.print(_table(title, StepCost._fields, self.steps))
@@ -301,7 +301,7 @@ def _print_range_feed(console: Console, costs: RangeFeedCosts) -> None:
 
 
 def machine() -> str:
-    """Return the machine, as far as it matters."""
+    """Return the properties of the machine that matter for the results."""
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
 
 

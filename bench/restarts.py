@@ -1,7 +1,8 @@
-"""From ``kill -9`` to the next marker: a worker that dies and starts again at once on its data directory.
+"""From ``kill -9`` to the next marker: a worker that dies and is started again at once, on the same data
+directory.
 
-A store writes on meanwhile and closes timestamps ten times a second. The next marker is one above all that
-could be read before the kill, on every output partition.
+A store writes on meanwhile and closes timestamps ten times a second. The next marker is the first one, on
+every output partition, that is above all markers that could be read before the kill.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _LOOK_AGAIN_S: Final = 0.01
 
 
 class Restarts(NamedTuple):
-    """Seconds from the kill to the next marker; ``started_p50_s``: until Python has imported the worker."""
+    """Seconds from the kill to the next marker. ``started_p50_s`` counts only until Python has imported the
+    worker."""
 
     kills: int
     p50_s: float
@@ -87,7 +89,7 @@ class _Load(threading.Thread):
             write_rows(self._store, self._application, _ROWS_PER_S, 1.0)
 
     def stop(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._ended.set()
         if self.is_alive():
             self.join()
@@ -124,7 +126,7 @@ class _Markers(threading.Thread):
             time.sleep(_LOOK_AGAIN_S)
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._ended.set()
         if self.is_alive():
             self.join()

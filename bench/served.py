@@ -1,7 +1,8 @@
 """Measures the clients of `tidegate serve`: COPY beside a raw consumer, and events for many clients at once.
 
 The server is a process of its own, as it is in use: this module run as ``python -m bench.served``. It serves
-one topic that was written by hand. Its clients are in the process that measures, and parse nothing of rows.
+one topic, whose records the benchmark writes itself. Its clients are in the process that measures, and do not
+parse rows.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ from tidegate.subscribe.statement.statement import SubscribeStatement
 _ROUNDS: Final = 3
 _STARTS_S: Final = 60.0
 _SILENCE_S: Final = 60.0
-#: Clients that subscribe at the same time: of more statements at once the server refuses some.
+#: Clients that subscribe at the same time. The server refuses some statements if more come at the same time.
 _OPENING: Final = 32
 _FRONTIER: Final = b'"frontier": "'
 
 
 class CopyCost(NamedTuple):
-    """COPY of all changes of a topic to one client of PostgreSQL; ``of_raw`` is over a raw consumer."""
+    """COPY of all changes of a topic to one client of PostgreSQL; ``of_raw`` is its rate over that of a raw
+    consumer."""
 
     rows: int
     rows_per_s: float
@@ -50,7 +52,8 @@ class CopyCost(NamedTuple):
 
 
 class EventDelay(NamedTuple):
-    """Delays from a marker that can be read to its event at each client.
+    """Delays from the time when a marker can be read to the time when a client gets its event, over all
+    clients.
 
     ``readers`` is how many consumers of Kafka the server has for them.
     """
@@ -139,7 +142,7 @@ def event_delay(topics: BenchTopics, seconds: float, clients: int, rows_per_s: i
 
 
 async def _take_events(port: int, meters: list[DelayMeter], last: Timestamp, writes: threading.Thread) -> int:
-    """Have every client begin, then write; returns how many readers the server had amid it."""
+    """Have every client begin, then write. Return how many readers the server had meanwhile."""
     began, opening = asyncio.Semaphore(0), asyncio.Semaphore(_OPENING)
     tasks = [asyncio.create_task(_client(port, meter, last, began, opening)) for meter in meters]
     for _ in tasks:
@@ -181,7 +184,7 @@ async def _client(
 
 
 def _readers(port: int) -> int:
-    """Ask the server how many consumers of Kafka it has."""
+    """Return how many consumers of Kafka the server has, as it says itself."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_SILENCE_S) as answer:
         lines = answer.read().decode().splitlines()
     return sum(int(float(line.split()[-1])) for line in lines if line.startswith("tidegate_serve_readers{"))

@@ -1,8 +1,8 @@
 """Measures the Spark engine: over a finished log, beside Spark's own copy; for a micro-batch; for ranges.
 
-All of it in one session on two threads, with the broker on the same machine. Contenders alternate, and
-medians of the passes count; a ratio is the median of the passes' own ratios, so that what else the machine
-does falls on both sides.
+Everything runs in one session on two threads, with the broker on the same machine. Contenders alternate, and
+medians of the passes count. A ratio is the median of the passes' own ratios, so that other work on the
+machine disturbs both sides alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate.spark.platform.task_clock import STAGES
 
 _PARTITIONS: Final = 4
 _BEAT_NS: Final = 3 * NANOS_PER_SECOND
-_WARM_BATCHES: Final = 2  # of a query: what they take is not its usual
+_WARM_BATCHES: Final = 2  # of a query: their times are not the usual ones
 _LOGS: Final[dict[str, MakeLog]] = {"a row a record": single_rows_log, "1 to 8 ops a record": orders_log}
 
 
@@ -64,8 +64,8 @@ class SparkRatio(NamedTuple):
 
 
 class SparkRate(NamedTuple):
-    """One contender: rows of the log in each second, and microseconds of processor time for each row by who
-    spends it: Spark's Java process, its Python workers, the broker, the driver in Python."""
+    """One contender: rows of the log in each second, and microseconds of processor time for each row, by the
+    process that spends it: Spark's Java process, its Python workers, the broker, the driver in Python."""
 
     log: str
     batches: int
@@ -79,7 +79,7 @@ class SparkRate(NamedTuple):
 
 
 class SparkStage(NamedTuple):
-    """The time that the tasks spend on a stage, all of them together: two run at a time.
+    """The time that all tasks together spend on a stage. Two tasks run at a time.
 
     ``cpu_us`` is processor time for a row, the producers' own threads included.
     """
@@ -93,7 +93,8 @@ class SparkStage(NamedTuple):
 
 
 class SparkOverhead(NamedTuple):
-    """A part of a micro-batch with a handful of records: medians; ``of`` is who spends it."""
+    """A part of a micro-batch with a handful of records: in medians. ``of`` names the process that spends
+    it."""
 
     part: str
     of: str
@@ -102,9 +103,9 @@ class SparkOverhead(NamedTuple):
 
 class SparkRanges(NamedTuple):
     """Micro-batches with one heartbeat of every range, medians: ``batch_s`` from trigger to trigger,
-    ``feeds_s`` of the driver for their checkpoints, and processor time of all tasks together. ``load_cpu_s``
-    is that of a query which begins with the state in files; ``state_mib`` what a batch writes,
-    ``checkpoint_mib`` what its tasks tell the driver."""
+    ``feeds_s`` is the driver's time for their checkpoints, ``read_cpu_s``, ``step_cpu_s`` and ``store_cpu_s``
+    processor time of all tasks together. ``load_cpu_s`` is that of a query which begins with the state in
+    files. ``state_mib`` is what a batch writes, ``checkpoint_mib`` what its tasks tell the driver."""
 
     ranges: int
     batch_s: float
@@ -167,7 +168,7 @@ class _Bench:
             prefix = self._prefix()
             self._fill(prefix, log.records)
             feed = self._feed(prefix, log)
-            feed.run(self._session)  # warms everything up, and writes the rows that are copied
+            feed.run(self._session)  # this run warms everything up, and writes the rows that are copied
             sources = (f"{prefix}raftlog", *feed.outputs)
             cuts = [Passes(name, cut, log.rows) for cut in sizes.cuts[: 1 if number else None]]
             for _ in range(sizes.passes):
@@ -324,7 +325,8 @@ def overhead(batches: Sequence[BatchTimes]) -> list[SparkOverhead]:
 
 
 def range_costs(ranges: int, batches: Sequence[BatchTimes], again: Sequence[BatchTimes]) -> SparkRanges:
-    """Return the table's row for batches of heartbeats, and those of a query that began with their state."""
+    """Return the table's row for batches of heartbeats. ``again`` are batches of a query that began with the
+    state of these."""
 
     def stage(name: str) -> float:
         return median(batch.cpu[name] for batch in batches)

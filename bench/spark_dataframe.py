@@ -1,8 +1,8 @@
 """Measures ``format("tidegate")`` beside Spark's Kafka source with ``from_json`` on the same topic.
 
-The topic is that of `bench.subscribe`. Both queries take what is there, give typed columns to Spark's
-``noop`` sink, and end. Spark's Kafka source knows no markers: it drops no copies and finds no cut. Rounds
-alternate, and medians count.
+The topic is that of `bench.subscribe`. Both queries take the records that the topic has, give typed columns
+to Spark's ``noop`` sink, and end. Spark's Kafka source knows no markers: it drops no copies and finds no cut.
+Rounds alternate, and medians count.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _ROW: Final = (
 
 
 class FrameCost(NamedTuple):
-    """One source: its rows/s, those over Spark's Kafka source, and the processor time of all of Spark."""
+    """One source: its rows/s, its rows/s over those of Spark's Kafka source, and the processor time of all of
+    Spark."""
 
     source: str
     rows: int
@@ -68,7 +69,7 @@ def frame_costs(topics: BenchTopics, directory: Path, rows: int, seed: int) -> l
         for number in range(_ROUNDS + 1):
             for name, source in sources.items():
                 run = _timed(source, directory / f"{uuid.uuid4().hex}")
-                if number:  # the first one starts Python workers and compiles
+                if number:  # the first round starts Python workers and compiles
                     runs.setdefault(name, []).append(run)
     medians = {name: [median(column) for column in zip(*found, strict=True)] for name, found in runs.items()}
     kafka_s = medians["Kafka source with from_json"][0]
@@ -110,7 +111,7 @@ def _tidegate(session: SparkSession) -> DataFrame:
 
 
 def _feed(bootstrap: str, topic: str) -> SourceFeed:
-    """Return a feed that no application has."""
+    """Return a source feed of the topic; no application has it."""
     options = FeedOptions(updated=True, resolved_interval_ns=0, initial_scan=InitialScan.YES)
     table = orders_table(_START)
     connection = KafkaConnection(bootstrap)

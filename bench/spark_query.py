@@ -1,8 +1,8 @@
-"""Spark at work, with clocks: the changefeed query put together as
-``tidegate.spark.changefeed.changefeed_query`` does, and Spark's own copy from topic to topic.
+"""Timed runs of Spark: of the changefeed query, put together as in
+``tidegate.spark.changefeed.changefeed_query``, and of Spark's own copy from topic to topic.
 
-The log is filled beforehand, and both take what is there and end (the trigger ``availableNow``). Processor
-time is that of this process and all that it has started.
+The log is filled beforehand. Both queries take the records that are there, and end (the trigger
+``availableNow``). Processor time is that of this process and all that it has started.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _CONFIG: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     **consumers_for(_MOST_PARTITIONS),
 }
-#: What makes the copy fast: with the sink's defaults it takes a third more.
+#: Settings that make the copy fast: with the sink's defaults it takes a third more time.
 _SINK: Final = {"kafka.linger.ms": "20", "kafka.batch.size": "262144"}
 _TIMEOUT_S: Final = 600
 _RESULT = TypeVar("_RESULT")
@@ -79,8 +79,8 @@ def bench_session() -> Iterator[SparkSession]:
 
 
 class ProcessorTime(NamedTuple):
-    """Processor time of processes in seconds: Spark's, its Python workers', the broker's, and this one's,
-    which is Spark's driver and all the rest."""
+    """Processor time in seconds: of Spark's Java process, its Python workers, the broker, and the driver,
+    which is this process with all the rest."""
 
     spark: float = 0.0
     python: float = 0.0
@@ -92,13 +92,13 @@ class ProcessorTime(NamedTuple):
         return ProcessorTime(*map(sub, self, begin))
 
 
-#: Whose a process is, by what stands in its command line.
+#: The owner of a process, by a text in the process's command line.
 _OWNERS: Final = {"org.apache.spark": "spark", "pyspark.daemon": "python", "kafka.Kafka": "broker"}
 
 
 def processor_time() -> ProcessorTime:
-    """Return the processor time so far of this process and all that it has started; only differences
-    count."""
+    """Return the processor time so far of this process and all that it has started; only the difference of
+    two such times has a meaning."""
     this = psutil.Process()
     found: dict[str, float] = defaultdict(float)
     for process in (this, *this.children(recursive=True)):
@@ -121,9 +121,10 @@ def owner_of(process: psutil.Process) -> str:
 class BatchTimes:
     """The time that one micro-batch took, in seconds.
 
-    ``spark`` are Spark's own parts by its names, ``driver`` the driver's (``ledger``, ``feeds``,
-    ``markers``), ``tasks`` the stages of all tasks together (``tidegate.spark.platform.task_clock``), ``cpu``
-    their processor time, ``slowest`` the longest task of each round, summed over the rounds.
+    ``spark`` has Spark's own parts by Spark's names, and ``driver`` those of the driver (``ledger``,
+    ``feeds``, ``markers``). ``tasks`` has the stages of all tasks together
+    (``tidegate.spark.platform.task_clock``), and ``cpu`` their processor time. ``slowest`` is the time of the
+    longest task of each round, summed over the rounds.
     """
 
     spark: dict[str, float] = field(default_factory=dict)
@@ -143,7 +144,7 @@ class BatchTimes:
 
     @property
     def rounds_s(self) -> float:
-        """The Spark jobs of the rounds, as the driver waits for them."""
+        """The time that the driver waits for the Spark jobs of the rounds."""
         return self.spark["addBatch"] - sum(self.driver.values())
 
 
@@ -162,7 +163,7 @@ class Run:
 
 
 class _Watch:
-    """Clocks of the batch that runs."""
+    """The clocks of the batch that runs at the moment."""
 
     def __init__(self) -> None:
         self.batches: dict[int, BatchTimes] = defaultdict(BatchTimes)
@@ -242,10 +243,10 @@ class _WatchedLedger(Ledger):
 
 
 class SparkFeed:
-    """A feed on all of ``tables`` over the log of ``topic_prefix``, with an application, output topics and a
-    checkpoint below ``directory`` that no other has.
+    """A feed on all of ``tables`` over the log of ``topic_prefix``, with its own application, its own output
+    topics, and its own checkpoint below ``directory``.
 
-    It is given to Spark as one that is about to be activated: it begins with the first record of the log.
+    It is given to Spark as a feed that is about to be activated: it begins with the first record of the log.
     """
 
     def __init__(
@@ -268,7 +269,8 @@ class SparkFeed:
         self._write_jobs(feed, self._ready.log.partitions)
 
     def run(self, session: SparkSession, batch_records: int = 0) -> Run:
-        """Take what the log has by now, in micro-batches of so many records. Raises what the query does."""
+        """Run the query over what the log has now, in micro-batches of so many records. Raises the error that
+        the query raises."""
         options, topics, log, checkpoint = self._ready
         config = replace(options.config, log_id=log.id)
         query = Query(
@@ -320,8 +322,8 @@ class SparkFeed:
         return [batch for _, batch in sorted(watch.batches.items()) if batch.spark]
 
     def _write_jobs(self, feed: Activate, partitions: int) -> None:
-        """Write the records of a feed as they are between the storing of its start and a partition's first
-        word."""
+        """Write the records of a feed as they are after its start is stored and before any partition has
+        answered."""
         definition = replace(feed.definition, engine=Engine.SPARK)
         prepared = Prepare(feed.start, (), dict.fromkeys(range(partitions), 0))
         state = starting_state(definition, prepared, feed.targets)

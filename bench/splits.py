@@ -34,8 +34,8 @@ _CLOSED_LAG_MS: Final = 3_000
 
 
 class SplitLag(NamedTuple):
-    """Marker lags in milliseconds at ``rows_per_s`` rows written, in a mode of the kernel; ``ratio`` is that
-    of the two p99."""
+    """Marker lags in milliseconds at ``rows_per_s`` rows written, in a mode of the kernel; ``ratio`` is the
+    p99 with splits over the p99 without."""
 
     kernel: str
     rows_per_s: float
@@ -48,7 +48,8 @@ class SplitLag(NamedTuple):
 
 
 class Splits:
-    """Splits each range that the store has at first once, evenly over ``steps`` steps."""
+    """The splits of a run: each range that the store has at first splits once, evenly spread over ``steps``
+    steps."""
 
     def __init__(self, store: BenchStore, meter: LagMeter, steps: int) -> None:
         self._store = store
@@ -58,7 +59,8 @@ class Splits:
         self.done = 0
 
     def __call__(self, step: int, now_ns: int) -> Iterator[WrittenRecord]:
-        """Yield the records of the splits of a step. The meter learns how many ranges its round has."""
+        """Yield the records of the splits of a step. The meter is told how many ranges the round of the step
+        has."""
         total = self.done + len(self._left)
         while self._left and self.done * self._steps < (step + 1) * total:
             self.done += 1

@@ -48,7 +48,7 @@ class Pass:
     changes: list[list[StateChange]] = field(default_factory=list)
 
     def time(self, stage: str, work: Callable[[], _RESULT]) -> _RESULT:
-        """Do the work, on the account of ``stage``."""
+        """Do the work, and add its time to that of ``stage``."""
         begin = process_time_ns()
         result = work()
         self.ns[stage] = self.ns.get(stage, 0) + process_time_ns() - begin
@@ -85,7 +85,7 @@ class StagedPartition:
         done.changes.append(changes)
 
     def _followed(self, entries: Sequence[Entry | MalformedEntry]) -> Iterator[Entry]:
-        """Yield the entries that ranges follow; descriptors are learnt on the way."""
+        """Yield the entries that ranges follow; meanwhile the descriptors are taken in."""
         for entry in entries:
             if isinstance(entry, MalformedEntry):
                 raise entry
@@ -124,14 +124,15 @@ def run_stages(log: BenchLog) -> Pass:
 
 
 def stage_times(log: BenchLog, done: Pass) -> list[StageTime]:
-    """Return the pass as a table."""
+    """Return the time of each stage in the pass."""
     return [
         StageTime(stage, ns / log.rows / 1e3, ns / max(done.ops, 1) / 1e3) for stage, ns in done.ns.items()
     ]
 
 
 def leave_the_log_alone() -> None:
-    """Let the garbage collector look at what a step makes, and not at the log: a worker does not hold it."""
+    """Let the garbage collector look at what a step makes, and not at the log, which a worker does not
+    hold."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,5 @@
-"""The whole step by Python and with the kernel, for the rows that have a goal: a part of ``kernel_steps``."""
+"""The whole step by Python and with the kernel, for the kinds of rows that have a goal: a part of
+``kernel_steps``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stock Faust worker whose agent forwards each event: what the worker is compared with.
+"""A stock Faust worker whose agent forwards each event. tidegate's worker is compared with it.
 
 ``BENCH_BOOTSTRAP``, ``BENCH_SOURCE`` and ``BENCH_TARGET`` name broker and topics;
 ``python -m faust -A bench.stock_faust:app worker`` runs it.

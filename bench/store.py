@@ -1,8 +1,8 @@
 """A range store reduced to what a measurement needs: rows in log records, made by hand and fast.
 
-Commands carry 1 to 8 ops each. Of every two commands that write, one writes its rows in one phase and the
-other as intents that a later command of its range commits: half of the rows each. Ops carry the previous
-version only where that is asked for, and closed timestamps stay a fixed lag behind.
+Commands carry 1 to 8 ops each. Of every two commands that write, one writes its rows in one phase. The other
+writes them as intents, which a later command of its range commits. So half of the rows come in each way. Ops
+carry the previous version only where that is asked for, and closed timestamps stay a fixed lag behind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TXN_BYTES: Final = 16
 
 
 class OpenTxn(NamedTuple):
-    """A transaction whose intents wait for their commit, all at one timestamp."""
+    """A transaction whose intents, all at one timestamp, wait for their commit."""
 
     txn_id: TxnId
     timestamp: Timestamp
@@ -58,7 +58,8 @@ class OpenTxn(NamedTuple):
 
 @dataclass(slots=True)
 class BenchRange:
-    """One range: what its next command needs to know. Its keys are ``keys`` orders from ``first`` on."""
+    """One range: what the store needs to know for its next command. Its keys are those of ``keys`` orders,
+    from the number ``first`` on."""
 
     id: RangeId
     span: Span
@@ -117,8 +118,8 @@ class BenchStore:
         return broadcast + [self._record(self._snapshot(range_)) for range_ in self.ranges]
 
     def rows(self, count: int, now_ns: int) -> Iterator[WrittenRecord]:
-        """Yield records that begin ``count`` rows, half of them as intents; ``settle`` commits what they
-        leave.
+        """Yield records that begin ``count`` rows, half of them as intents; ``settle`` commits the intents
+        that are still open then.
 
         Commands of all ranges alternate at random.
         """
@@ -138,14 +139,15 @@ class BenchStore:
             left -= size
 
     def settle(self, now_ns: int) -> Iterator[WrittenRecord]:
-        """Yield commands that commit every transaction which is still open."""
+        """Yield commands that commit every open transaction."""
         self._advance(now_ns)
         for range_ in self.ranges:
             while range_.open:
                 yield self._commit(range_)
 
     def split(self, range_: BenchRange, now_ns: int) -> Iterator[WrittenRecord]:
-        """Yield records that split a range amid its keys, once its open transactions are committed."""
+        """Yield records that first commit a range's open transactions, and then split the range in the middle
+        of its keys."""
         self._advance(now_ns)
         while range_.open:
             yield self._commit(range_)
@@ -156,7 +158,8 @@ class BenchStore:
             yield self._record(self._snapshot(side, (parent,), SnapshotReason.SPLIT))
 
     def _split_off(self, range_: BenchRange) -> BenchRange:
-        """Give the upper half of its keys to a new range; both are of the next generation."""
+        """Give the upper half of a range's keys to a new range, and return that. Both ranges have the next
+        generation."""
         kept, middle = range_.keys // 2, range_.first + range_.keys // 2
         key = self._codec.encode_key({"id": middle})
         range_.generation = Generation(range_.generation + 1)
@@ -173,8 +176,8 @@ class BenchStore:
         return child
 
     def open_intents(self, count: int, now_ns: int) -> Iterator[WrittenRecord]:
-        """Yield records of ``count`` transactions with one intent each, in commands of eight, that stay
-        open."""
+        """Yield records of ``count`` transactions with one intent each, eight in a command. The transactions
+        stay open."""
         self._advance(now_ns)
         for first in range(0, count, _OPS_MAX):
             range_ = self.ranges[first // _OPS_MAX % len(self.ranges)]
@@ -224,8 +227,8 @@ class BenchStore:
         return self._command(range_, ops)
 
     def _replace(self, key: bytes, value: bytes) -> bytes | None:
-        """Return the version that this one replaces: empty for none, ``None`` where the log is not to
-        tell."""
+        """Note the version, and return the one that it replaces: empty if there is none, ``None`` if the log
+        does not carry previous versions."""
         if self._newest is None:
             return None
         previous = self._newest.get(key, b"")
@@ -290,8 +293,8 @@ class BenchStore:
 
 
 def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_000) -> Iterator[WrittenRecord]:
-    """Yield a finished log of exactly ``rows`` rows, as written at ``rows_per_s``: everything committed,
-    closed."""
+    """Yield a finished log of exactly ``rows`` rows, as if written at ``rows_per_s``. Everything is committed
+    and closed."""
     now_ns = base_ns
     yield from store.head(now_ns)
     yield from rows_over_time(store, rows, base_ns, rows_per_s)
@@ -301,7 +304,7 @@ def whole_log(store: BenchStore, rows: int, base_ns: int, rows_per_s: int = 2_00
 
 
 def rows_over_time(store: BenchStore, rows: int, base_ns: int, rows_per_s: int) -> Iterator[WrittenRecord]:
-    """Yield the rows of a log, time moving on between them."""
+    """Yield the rows of a log. Time moves on between them."""
     step = rows_per_s // 20
     for done in range(0, rows, step):
         yield from store.rows(min(step, rows - done), base_ns + done * NANOS_PER_SECOND // rows_per_s)

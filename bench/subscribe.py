@@ -1,8 +1,8 @@
 """Measures a subscription beside a consumer that only takes keys and values.
 
 Both read the same topic of rows of 219 bytes, on four partitions, with markers every 2,000 rows. Rows of a
-feed WITH ``diff`` are as large again. Rounds alternate, so what else the machine does meets both; medians
-count.
+feed WITH ``diff`` are twice as large. Rounds alternate, so that other work on the machine disturbs both
+alike. Medians count.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _SILENCE_S: Final = 30.0
 
 
 class _Case(NamedTuple):
-    """A statement over a feed WITH diff or without; its rows by key are in RocksDB or in memory.
+    """A statement over a feed WITH diff or without. The subscription keeps its rows by key in RocksDB or in
+    memory.
 
     ``as_arrow`` asks for each batch as an Arrow table too.
     """
@@ -175,7 +176,7 @@ def open_subscription(
     with_before: bool = False,
     key_table: Path | None = None,
 ) -> LiveSubscription:
-    """Subscribe to a topic that was written by hand, of a feed that no application has."""
+    """Subscribe to a topic that was written by hand; no application has its feed."""
     table = bench_table(bootstrap, topic, with_before=with_before)
     plan = plan_subscribe(parse_subscribe(statement), Relations([RELATION]), time.time_ns())
     return LiveSubscription(table, plan, key_table=key_table)
@@ -215,7 +216,7 @@ def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:
 
 
 def fill_topic(bootstrap: str, topic: str, rows: int, seed: int, *, with_before: bool) -> Timestamp:
-    """Write the topic as a feed does; returns its last marker."""
+    """Write the topic as a feed does. Return its last marker."""
     producer = _Writer(bootstrap, topic)
     random, wall, known, written = Random(seed), _BEGIN_NS, dict[int, str](), set[int]()
     transaction_rows = 1

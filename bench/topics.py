@@ -1,7 +1,7 @@
 """Topics of the measurements: filled, watched, and read back with the broker's own time of each record.
 
 Output topics are created with ``LogAppendTime``: the broker stamps each record when it takes it, so that
-rates come out exact without a reader that competes for the processor.
+rates are exact, and no reader competes for the processor.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class BenchTopics:
         self._watcher = self._consumer()
 
     def close(self) -> None:
-        """Let go of the broker, before it stops."""
+        """Close the clients of the broker, before the broker stops."""
         self._watcher.close()
         del self._admin
 
     def create(self, name: str, partitions: int, *, stamped: bool = False) -> None:
-        """Create a topic; with ``stamped`` its records bear the broker's time."""
+        """Create a topic; with ``stamped`` its records have the broker's time."""
         topic = NewTopic(name, partitions, 1, config=_APPEND_TIME if stamped else {"retention.ms": "-1"})
         self._admin.create_topics([topic])[name].result(_REQUEST_S)
 
@@ -71,8 +71,8 @@ class BenchTopics:
     ) -> None:
         """Return once the topics hold ``rows`` records and have not grown for a while.
 
-        ``look`` is called with their size all the time, and may raise. Raises ``RetryError`` when it takes
-        too long.
+        ``look`` is called with their size again and again, and may raise. Raises ``RetryError`` when the wait
+        takes too long.
         """
         deadline = time.monotonic() + timeout_s
         size, grown = -1, time.monotonic()
@@ -134,7 +134,7 @@ class BenchTopics:
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
-                "group.id": f"bench-{uuid.uuid4()}",  # required, never joined
+                "group.id": f"bench-{uuid.uuid4()}",  # the client requires a group; it never joins one
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
@@ -144,7 +144,8 @@ class BenchTopics:
 
 
 def _end(consumer: Consumer, place: TopicPartition) -> int:
-    """Return the end of a partition; a topic that was just created may not have a leader yet."""
+    """Return the end of a partition. Ask again for a while, because a topic that was just created may not
+    have a leader yet."""
     deadline = time.monotonic() + _REQUEST_S
     while True:
         try:

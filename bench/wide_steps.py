@@ -1,8 +1,8 @@
 """The step over many ranges and many feeds, by Python and with the kernel: ``python -m bench.wide_steps``.
 
-All ranges are in one log partition. A heartbeat, or a row, that falls into one of 100,000 ranges should cost
-what it costs among ten, and a row that concerns one feed of a thousand what it costs with one feed. Times are
-processor time of this process; the best of a few rounds counts.
+All ranges are in one log partition. A heartbeat, or a row, in one of 100,000 ranges should cost as much as in
+one of ten ranges. A row that concerns one of a thousand feeds should cost as much as with a single feed.
+Times are processor time of this process; the best of a few rounds counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tidegate.rows import TableDescriptor, encode_descriptor
 
 _BATCH: Final = 5_000
 _ROUNDS: Final = 4
-#: Heartbeats and rows of a round, at least: few ranges have several rounds of heartbeats in one.
+#: Heartbeats and rows of a round, at least: if there are few ranges, each sends several heartbeats in a
+#: round.
 _BEATS: Final = 10_000
 _ROWS: Final = 10_000
 _RANGES: Final = (10, 1_000, 10_000, 100_000)
@@ -66,7 +67,8 @@ class _Log(NamedTuple):
 
 
 def wide_costs(seed: int, ranges: Sequence[int] = _RANGES, feeds: int = _FEEDS) -> Iterator[WideCost]:
-    """Measure one feed over so many ranges, and then so many feeds, one of which has all the rows."""
+    """Measure one feed over each number of ranges, and then each number of feeds, one of which has all the
+    rows."""
     first: dict[KernelMode, float] = {}
     for range_count, feed_count in [*((count, 1) for count in ranges), (min(ranges), feeds)]:
         tables = [*_tables(feed_count)]
@@ -117,7 +119,7 @@ class _Numbered:
         self._next = 0
 
     def number(self, records: Iterable[WrittenRecord]) -> list[PartitionRecord]:
-        """Return the records as a client delivers them, behind those before."""
+        """Return the records as a client delivers them, with offsets that follow those of the last call."""
         numbered = [
             PartitionRecord(offset, record.key, record.value, record.record_time_ms)
             for offset, record in enumerate(records, self._next)
@@ -159,7 +161,7 @@ def _step(processor: PartitionProcessor, records: Iterable[PartitionRecord]) -> 
 
 
 def main() -> None:
-    """Print the costs for each number of ranges that is named; by default for all."""
+    """Print the costs for each number of ranges that is named; by default for all numbers."""
     for cost in wide_costs(1, [*map(int, sys.argv[1:])] or _RANGES):
         kernel, ranges, feeds, beat_us, row_us, of_first = cost
         print(

@@ -88,7 +88,7 @@ class BenchApplication:
             return str(answer.read().decode())
 
     def create_feed(self, worker: MeasuredProcess) -> None:
-        """Create the feed, once the log's head was read, and wait until it runs.
+        """Create the feed once the worker has read the log's head, and wait until the feed runs.
 
         Raises ``RetryError`` when it does not.
         """
@@ -106,8 +106,8 @@ class BenchApplication:
             raise RetryError(f"the feed does not run: {view.status.value} {view.current_state}")
 
     def _wait_for_descriptors(self, worker: MeasuredProcess) -> None:
-        """Wait until all partitions have stored the table: a feed on a table that one has not heard of
-        fails."""
+        """Wait until all partitions have stored the table. A feed fails if a partition has not heard of its
+        table."""
         worker.wait_for("partitions assigned")
         stored = self.changelog(StateTable.DESCRIPTORS)
         deadline = time.monotonic() + _RUNNING_S

@@ -30,7 +30,7 @@ BENCH_OPTIONS: Final = FeedOptions(updated=True, resolved_interval_ns=0)
 
 
 class PartitionRecord(NamedTuple):
-    """A record of one log partition as a client delivers it; ``timestamp`` in milliseconds."""
+    """A record of one log partition as a client delivers it; ``timestamp`` is in milliseconds."""
 
     offset: int
     key: bytes
@@ -78,7 +78,7 @@ def single_rows_log(rows: int, partitions: int, seed: int) -> BenchLog:
 
 
 def updates_log(rows: int, partitions: int, seed: int) -> BenchLog:
-    """Return a log of the bench row again, most rows updates that carry the row before."""
+    """Return a log of the bench row in which most rows are updates, and carry the row before."""
     ranges = _RANGES_PER_PARTITION * partitions
     store = BenchStore(
         partitions=partitions, ranges=ranges, seed=seed, keys_per_range=_UPDATED_KEYS, previous=True
@@ -111,7 +111,7 @@ def bench_feed(
     bootstrap: str = "127.0.0.1:9092",
     options: FeedOptions = BENCH_OPTIONS,
 ) -> Activate:
-    """Return a feed on all of ``tables``, to four partitions each; on topics that were made for it before."""
+    """Return a feed on all of ``tables``, with four partitions for each. Its topics have to exist already."""
     options = replace(options, topic_prefix=topic_prefix, existing_topics=ExistingTopics.USE)
     if options.resolved_topic:
         options = replace(options, resolved_topic=topic_prefix + options.resolved_topic)

@@ -1,4 +1,4 @@
-"""Exceptions that nobody foresaw, planted into steps: log records bring them about."""
+"""Exceptions that nobody foresaw, planted into steps. Certain log records trigger them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _raise(offset: int) -> None:
 
 @contextmanager
 def broken_by_records(offsets: Container[int]) -> Iterator[None]:
-    """Each of these log records breaks its step, once it has changed the state."""
+    """Let each of these log records break its step, after it has changed the state."""
     original = LogStep.apply
 
     def apply(self: LogStep, record: LogRecord, entry: Entry | MalformedEntry, result: StepResult) -> None:
@@ -67,7 +67,8 @@ def broken_by_commands(offsets: Container[int]) -> Iterator[None]:
 
 @contextmanager
 def broken_at_the_end(offsets: Container[int]) -> Iterator[None]:
-    """A step with one of these log records breaks when it is stored, and nobody is told by which record."""
+    """Let a step with one of these log records break when it is stored. The error does not say which record
+    it was."""
     original_apply, original_freeze = LogStep.apply, ProcessorState.freeze
     spoilt = WeakSet[ProcessorState]()
 

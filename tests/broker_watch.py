@@ -22,7 +22,7 @@ _LOG_BYTES: Final = 60_000
 
 
 class BrokerWatch:
-    """Looks from time to time whether a broker accepts connections, in a thread of its own."""
+    """A thread that checks from time to time whether a broker accepts connections."""
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class BrokerWatch:
         look_s: float = _LOOK_S,
         silent_s: float = _SILENT_S,
     ) -> None:
-        """``end`` is called once, with what is known, when the broker has been silent for ``silent_s``."""
+        """``end`` is called once, with a text that says what is known, when the broker has been silent for
+        ``silent_s``."""
         self._broker = broker
         self._end = end
         self._look_s = look_s
@@ -41,7 +42,7 @@ class BrokerWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._closed.set()
         self._thread.join()
 
@@ -55,10 +56,10 @@ class BrokerWatch:
                 return
 
     def _report(self) -> str:
-        """Return a sentence and the end of the broker's log, with what its threads do."""
+        """Return a sentence and the end of the broker's log, which says what the broker's threads do."""
         log = self._broker.log
         size = log.stat().st_size
-        with suppress(ServerFailed, OSError):  # it has ended
+        with suppress(ServerFailed, OSError):  # the broker has ended
             os.kill(self._broker.pid, signal.SIGQUIT)  # Java writes its threads and its heap to the log
             asked = monotonic()
             while log.stat().st_size == size and monotonic() - asked < _DUMP_S:

@@ -1,8 +1,8 @@
 """Kafka's classes as its JVM keeps them in memory, in a file for all brokers of one run of the tests.
 
-A broker reads, checks and links thousands of classes when it starts. The JVM can write down what it made of
-them when it ends (class data sharing), and the next one begins with that: to format, start and stop a broker
-takes 2.7 s of processor time then, and 4.5 s otherwise. To make the file takes 9 s.
+A broker reads, checks and links thousands of classes when it starts. When the JVM ends, it can write down the
+classes as it has prepared them (class data sharing), and the next JVM begins with these. To format, start and
+stop a broker takes 2.7 s of processor time with them, and 4.5 s without. To make the file takes 9 s.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from stack.processes.server import Request
 from stack.recipes.kafka_recipe import Kafka
 
 _LOOK_AGAIN_S: Final = 0.1
-#: How a JVM ends that was asked to, and has written all that it had to write.
+#: The exit status of a JVM that was asked to end, and has written all that it had to write.
 _ENDED: Final = 128 + signal.SIGTERM
 
 
 class ClassArchive:
-    """An archive that a broker of its own writes when it ends, while tests run that begin without.
+    """An archive of classes. A broker that is started only for this writes it when it ends. Tests that run
+    meanwhile start their brokers without it.
 
-    The JVM maps the file, and dies of one that is cut short. So the file has its name only when it is whole.
+    The JVM maps the file into memory, and dies if the file is cut short. So the file gets its name only when
+    it is whole.
 
     Attributes:
         file: where it stands once it is whole; nothing stands there before.
@@ -44,11 +46,11 @@ class ClassArchive:
         self._making = Thread(target=self._make, daemon=True)
 
     def begin(self) -> None:
-        """Have it made."""
+        """Start to make the archive, in the background."""
         self._making.start()
 
     def close(self) -> None:
-        """Make it no more. Returns when no broker is left; the file stays."""
+        """Stop making it. Returns when no broker is left; the file stays."""
         self._unwanted.set()
         if self._making.is_alive():
             self._making.join()
@@ -64,7 +66,7 @@ class ClassArchive:
             self.fault = str(error)
 
     def _written(self, file: Path) -> bool:
-        """Whether a broker has started, ended and left all of ``file`` behind."""
+        """Whether a broker has started, ended and written all of ``file``."""
         plan = Kafka().plan(Request(self._home, self._home / "data"))
         java, *arguments = plan.command
         writing = replace(plan, command=(java, f"-XX:ArchiveClassesAtExit={file}", *arguments))
@@ -75,8 +77,8 @@ class ClassArchive:
             broker.kill()
 
     def _status(self, broker: Child) -> int | None:
-        """Return its exit status after it was asked to end; ``None`` if the file is not wanted before it
-        ends."""
+        """Ask the broker to end, and return its exit status. Return ``None`` if the file is not wanted any
+        more before the broker ends."""
         os.kill(broker.pid, signal.SIGTERM)
         while broker.exit_status is None and not self._unwanted.wait(_LOOK_AGAIN_S):
             continue

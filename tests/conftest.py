@@ -1,8 +1,8 @@
 """The fixtures of all tests: one real broker, names that never collide, Hypothesis profiles.
 
-``TIDEGATE_HYPOTHESIS=many`` runs every property test on twenty times as many examples, as `make soak` does,
-``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` on two hundred times as many, and
-``TIDEGATE_HYPOTHESIS=some`` on two fifths, as `make test` does, and ``few`` on a fifth, as `make unit` does.
+``TIDEGATE_HYPOTHESIS`` sets how many examples every property test runs: ``many`` twenty times as many, as in
+`make soak`; ``some`` two fifths of them, as in `make test`; ``few`` a fifth, as in `make unit`.
+``TIDEGATE_HYPOTHESIS=soak pytest --timeout=0`` runs two hundred times as many.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from tests.sampling import sampled
 from tests.shared_broker import PATIENT, BrokerHost, shared_broker
 from tidegate import redaction
 
-# No deadline, and no limit for drawing: on a machine that also runs a broker, a slow example says nothing
-# about the code. The blob reproduces a failure anywhere with one line.
+# There is no deadline, and no limit for drawing: on a machine that also runs a broker, a slow example says
+# nothing about the code. The blob reproduces a failure anywhere with one line.
 _OF_ALL: Final = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("few", _OF_ALL, max_examples=USUAL // 5)
 settings.register_profile("some", _OF_ALL, max_examples=2 * USUAL // 5)
@@ -46,22 +46,23 @@ settings.register_profile("many", _OF_ALL, max_examples=20 * USUAL)
 settings.register_profile("soak", _OF_ALL, max_examples=200 * USUAL)
 settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
 
-# The servers of tests live for minutes, too short for the JVM's second compiler to pay off: without it a
-# broker takes 5 s of processor time to start, with it 9. Their heaps are small: to collect them by several
-# threads beside the program takes 0.3 s more of each start, and 20 MiB.
+# The servers of tests live for minutes. That is too short for the JVM's second compiler to pay off: a broker
+# takes 5 s of processor time to start without that compiler, and 9 s with it. The servers' heaps are small: a
+# collector with several threads beside the program costs 0.3 s more for each start, and 20 MiB.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _WITH_KERNEL: Final = use_kernel_of_environment()
 
 _HOST: Final = pytest.StashKey[BrokerHost]()
 _ADDRESS: Final = "broker_host"
-#: What a test process is told by the one that shares the tests out, and the variable that tells brokers.
+#: The names of values that the process which shares the tests out gives to a test process, and of the
+#: environment variable for brokers.
 _FILES: Final = {"class_archive": CLASS_ARCHIVE, "bootstrap_checkpoint": BOOTSTRAP_CHECKPOINT}
 
 #: The seconds of each test that is not quick.
 _SECONDS: Final = measured(LIST.read_text(encoding="utf-8"))
 _SLOW_S, _BROKER_S = 20, 3
-_TOGETHER_S = 0.15  # a minute for what they share, and next to nothing for each
+_TOGETHER_S = 0.15  # a minute for what they share; each one adds almost nothing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,14 +76,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say how to have the same cases again."""
+    """Return a line that says how to run the same cases again."""
     seed = config.getoption("sample")
     return f"some of the long tests alone: the same ones again by `make test SAMPLE={seed}`" if seed else ""
 
 
-@pytest.hookimpl(trylast=True)  # when the tests that are not asked for are gone
+@pytest.hookimpl(trylast=True)  # after other hooks have removed the tests that are not asked for
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Among several processes the tests are in an order that keeps all of them busy to the end."""
+    """Put the tests into an order that keeps all test processes busy to the end, if there are several."""
     if _WITH_KERNEL:
         for item in items:
             if item.get_closest_marker("python_step"):
@@ -106,9 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """The garbage collector leaves out what is imported and collected, which stays to the end.
+    """Keep the garbage collector away from the imported modules and the collected tests, which stay in memory
+    to the end.
 
-    To look for garbage among it takes 1.5 s of each process before its first test.
+    Otherwise each process spends 1.5 s on a search for garbage among them before its first test.
     """
     gc.disable()
     try:
@@ -120,10 +122,12 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 
 def _compile_a_share(config: pytest.Config) -> None:
-    """Among several processes, import a share of the test files first, each process another.
+    """Import a share of the test files first, if there are several test processes. Each process has another
+    share.
 
-    In a new checkout no file is compiled, which takes 10 s of processor time for all of them. Processes that
-    import all files in one order compile each of them side by side; now each finds most of them done.
+    In a new checkout no file is compiled yet; to compile all of them takes 10 s of processor time. If all
+    processes imported the files in one order, each process would compile every file. With a share first, each
+    process finds most files compiled by others.
     """
     told = getattr(config, "workerinput", None)
     if told is None:
@@ -132,12 +136,13 @@ def _compile_a_share(config: pytest.Config) -> None:
     files = sorted({file for place in places for file in place.rglob("test_*.py")})
     number = int(told["workerid"].removeprefix("gw"))
     for file in files[number :: told["workercount"]]:
-        with suppress(Exception, pytest.skip.Exception):  # whoever collects the file reports it
+        with suppress(Exception, pytest.skip.Exception):  # the error is reported when the file is collected
             import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
 
 
 def _kept_together(item: pytest.Item) -> Path | str:
-    """Return what tests have in common that share servers, or what one of them made for all."""
+    """Return a value that is the same for all tests that have to stay together: they share servers, or one of
+    them makes something for all."""
     together = item.get_closest_marker("together")
     if together is None:
         return item.path
@@ -167,7 +172,7 @@ def _seconds(item: pytest.Item) -> float:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """A test process is told whom to ask for the broker."""
+    """Tell a test process whom to ask for the broker."""
     if _HOST not in node.config.stash:
         node.config.stash[_HOST] = BrokerHost(partial(_end_run, node.config))
     node.workerinput[_ADDRESS] = node.config.stash[_HOST].address
@@ -176,20 +181,21 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def _end_run(config: pytest.Config, why: str) -> None:
-    """The test processes end after the tests that they run now; those that are left do not run."""
+    """Let the test processes end after the tests that they run now. The tests that are left do not run."""
     print(why, file=sys.stderr, flush=True)
     sharing = config.pluginmanager.getplugin("dsession")
     sharing.shouldstop = why.partition("\n")[0]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Brokers of a test process, and of the commands that it runs, begin with the files of the run."""
+    """Let the brokers of a test process, and of the commands that it runs, begin with the files of the
+    run."""
     told = getattr(config, "workerinput", {})
     os.environ.update({variable: told[name] for name, variable in _FILES.items() if name in told})
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """All test processes have ended."""
+    """Close what the test processes shared: all of them have ended."""
     if (host := config.stash.get(_HOST, None)) is not None:
         host.close()
 
@@ -198,8 +204,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
     """A real broker: started for the first test that asks for it, stopped after the last test.
 
-    It is shared, with other processes too: tests that stop, freeze or kill a broker start a `KafkaBroker` of
-    their own.
+    It is shared, with other processes too. Tests that stop, freeze or kill a broker have to start a
+    `KafkaBroker` of their own.
     """
     told = getattr(request.config, "workerinput", {})
     if _ADDRESS in told:
@@ -211,7 +217,8 @@ def broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
 
 @pytest.fixture(autouse=True)
 def _secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a process forget the secrets of a test behind it: they are words in the texts of others."""
+    """Have a process forget the secrets of a test after that test: in texts of other tests they may be plain
+    words."""
     secrets, before = redaction._Secrets(), redaction._secrets
     secrets.keep(before.all())
     monkeypatch.setattr(redaction, "_secrets", secrets)
@@ -221,8 +228,8 @@ def _secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def topic_prefix(request: pytest.FixtureRequest) -> Iterator[str]:
     """A prefix for topics, groups and transactional ids that no other test or run uses.
 
-    Topics of the shared broker that begin so end with the test: clients ask for all topics when they begin,
-    and are to be told of few.
+    Topics of the shared broker with this prefix are deleted at the end of the test. Clients ask for all
+    topics when they begin, so there should be few.
     """
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:40].strip("-")
     prefix = f"{name}-{uuid.uuid4().hex[:8]}-"
@@ -233,7 +240,7 @@ def topic_prefix(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def _delete_topics(bootstrap: str, prefix: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    with suppress(KafkaException):  # topics that stay fail no test: that they are gone is no claim of any
+    with suppress(KafkaException):  # a topic that stays fails no test: no test claims that topics are gone
         names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(prefix)]
         if names:
             wait([*admin.delete_topics(names).values()])

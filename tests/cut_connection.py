@@ -1,4 +1,5 @@
-"""A proxy before a server, which loses answers as a network does: what the server did, nobody hears."""
+"""A proxy in front of a server. It loses answers as a network does: the server has done its work, and the
+client does not hear of it."""
 
 from __future__ import annotations
 

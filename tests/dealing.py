@@ -1,9 +1,10 @@
 """The order in which several test processes are given the tests: what takes long begins first.
 
-``pytest -n N --dist worksteal`` gives each process one part of all tests, as long as the others' and without
-a gap, and whoever is done first takes over half of what another has left, from its end. So every part begins
-with its share of the files that take long, and ends with quick tests, of which there is always one left to
-take over: no process works alone at the end on what nobody could take from it.
+``pytest -n N --dist worksteal`` gives each process one part of all tests. The parts are equally long, and
+each has tests that follow each other in the list. The process that is done first takes over half of the tests
+that another one has left, from the end of its part. So every part begins with its share of the files that
+take long, and ends with quick tests. Then there is always a quick test left to take over, and no process
+works alone at the end on tests that no other could take from it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def dealt(
 ) -> list[T]:
     """The same tests, in ``processes`` parts one after another.
 
-    ``seconds`` says roughly what a test takes, 0 for a quick one. Tests of a file with others than quick ones
-    stay together, wherever they stand: they share servers.
+    ``seconds`` says roughly what a test takes, 0 for a quick one. The tests of a file that has any test that
+    is not quick stay together, wherever they stand: they share servers.
     """
     of_file: dict[Hashable, list[T]] = {}
     for test in tests:
@@ -38,7 +39,8 @@ def dealt(
 
 
 def _shared_out(files: Iterable[list[T]], processes: int, seconds: Callable[[T], float]) -> list[list[T]]:
-    """The longest file first, each to the process that has the least by then."""
+    """Return the tests of each process. The longest file is given out first; each goes to the process that
+    has the least by then."""
 
     def total(tests: Iterable[T]) -> float:
         return sum(map(seconds, tests))

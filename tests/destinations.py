@@ -1,4 +1,5 @@
-"""Entries of an operator who lets feeds write to every cluster and registry of this machine."""
+"""A file of allowed destinations, as of an operator who lets feeds write to every cluster and registry of
+this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 
 from tidegate.access.destinations_file import read_destinations
 
-#: What ``Settings.destinations_file`` and TIDEGATE_DESTINATIONS_FILE are given.
+#: The value for ``Settings.destinations_file`` and TIDEGATE_DESTINATIONS_FILE.
 DESTINATIONS_FILE: Final = Path(__file__).with_name("destinations.toml")
 #: The same for a ``KafkaConnection``.
 DESTINATIONS: Final = read_destinations(DESTINATIONS_FILE)
@@ -17,5 +18,5 @@ DESTINATIONS: Final = read_destinations(DESTINATIONS_FILE)
 
 @pytest.fixture
 def others_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers, queries and commands of the test have these entries."""
+    """Give workers, queries and commands of the test these entries."""
     monkeypatch.setenv("TIDEGATE_DESTINATIONS_FILE", str(DESTINATIONS_FILE))

@@ -22,7 +22,7 @@ from tidegate.spans import Span
 
 
 class Finite:
-    """The first so many transactions of a workload."""
+    """The first ``transactions`` transactions of a workload."""
 
     def __init__(self, workload: Workload, transactions: int) -> None:
         self._workload = workload
@@ -52,9 +52,9 @@ def mutate_somewhere(store: RangeStore, rng: Random) -> None:
 class DrivenSim:
     """A simulation, and its log by partition as far as it is written.
 
-    ``history`` is what truly happened, ``skipped`` what of it the log lacks on purpose; ``log`` are the
-    records of all partitions in the order in which they were written (for ``sim.check``), ``partitions`` the
-    same records as Kafka would deliver them.
+    ``history`` is what truly happened. ``skipped`` is the part of it that the log lacks on purpose. ``log``
+    has the records of all partitions in the order in which they were written (for ``sim.check``),
+    ``partitions`` the same records as Kafka would deliver them.
     """
 
     def __init__(self, workload: Workload, options: StoreOptions, *, seed: int) -> None:
@@ -97,7 +97,7 @@ class DrivenSim:
     # ---- what happens ----
 
     def advance(self, milliseconds: int) -> None:
-        """Let time pass, and all happen that is due meanwhile."""
+        """Let time pass. Everything that becomes due meanwhile happens."""
         self.simulation.advance_to(self.now_ns + milliseconds * NANOS_PER_MS)
 
     def run(self, transactions: int) -> None:
@@ -105,7 +105,8 @@ class DrivenSim:
         self.simulation.run(transactions)
 
     def stop(self) -> None:
-        """Start no more transactions: as time goes on everything ends. Requests are still answered."""
+        """Start no more transactions: those that are open end as time goes on. Requests are still
+        answered."""
         self.simulation.stop()
 
     def finish(self) -> None:
@@ -134,7 +135,7 @@ class DrivenSim:
         return self.simulation.split(range_id, key)
 
     def split_somewhere(self, rng: Random) -> RangeId | None:
-        """Split a range at a key that was written; ``None`` when no range has any behind its start."""
+        """Split a range at a key that was written; ``None`` when no range has such a key after its start."""
         found = [(range_.id, keys) for range_ in self.ranges if (keys := range_.split_keys())]
         if not found:
             return None

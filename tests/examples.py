@@ -1,6 +1,7 @@
 """The number of examples of a property test whose examples take long.
 
-Where the profile of `tests/conftest.py` has others take a hundred times as many, it does so too.
+Where the profile of `tests/conftest.py` lets other tests run more or fewer examples, this number grows or
+shrinks by the same factor.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from typing import Final
 
 from hypothesis import settings
 
-#: What a property test takes by default. `make test` takes two fifths of it.
+#: The number of examples of a property test by default. `make test` runs two fifths of it.
 USUAL: Final = 50
 
 
 def examples(count: int) -> settings:
-    """Settings for ``count`` examples where others take `USUAL`, and in longer runs for as many more.
+    """Settings for ``count`` examples where other tests run `USUAL`. Longer runs have more, by the same
+    factor.
 
     ``@examples(10)`` above a test means 10 by default, 4 in `make test` and 200 in `make soak`.
     """

@@ -1,4 +1,4 @@
-"""A listener at a stranger's address: it speaks as much of Kafka's protocol as a client needs to log in."""
+"""A stranger in the place of a broker. It speaks as much of Kafka's protocol as a client needs to log in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _MECHANISM: Final = b"PLAIN"
 
 
 class FakeBroker:
-    """Offers SASL PLAIN to whoever connects, and keeps all that it is sent; for a ``with``."""
+    """A listener that offers SASL PLAIN to every client, and keeps all bytes that it is sent. Use it in a
+    ``with``."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

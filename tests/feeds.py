@@ -1,4 +1,5 @@
-"""Feed definitions for tests: a table's descriptor in, the ``Activate`` message of a feed on it out."""
+"""Feed definitions for tests: from table descriptors to the ``Activate`` message of a feed on these
+tables."""
 
 from __future__ import annotations
 

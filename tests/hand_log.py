@@ -1,6 +1,6 @@
 """Logs written by hand: one call for each entry, with raft indexes, record times and partitions kept right.
 
-Times are whole seconds after ``BASE_S``, so that record times and timestamps say the same.
+Times are whole seconds after ``BASE_S``, so that record times and timestamps mean the same time.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def at(seconds: float, logical: int = 0) -> Timestamp:
 
 
 def seconds_of(timestamp: Timestamp) -> float:
-    """The seconds after the base that ``at`` makes this timestamp of."""
+    """The seconds after the base for which ``at`` returns this timestamp."""
     return timestamp.wall / NANOS_PER_SECOND - BASE_S
 
 
 def closed(seconds: float) -> ClosedTimestamp:
-    """The same as a closed timestamp."""
+    """The closed timestamp so many seconds after the base."""
     return ClosedTimestamp(at(seconds))
 
 
@@ -83,12 +83,12 @@ def intent(number: int, seconds: float) -> WriteIntent:
 
 
 def moved(number: int, seconds: float) -> UpdateIntent:
-    """An intent of it is rewritten or pushed to ``seconds``."""
+    """An intent of transaction ``number`` is rewritten at, or pushed to, ``seconds``."""
     return UpdateIntent(txn(number), at(seconds))
 
 
 def aborted(number: int) -> AbortIntent:
-    """An intent of it is removed."""
+    """An intent of transaction ``number`` is removed."""
     return AbortIntent(txn(number))
 
 
@@ -122,7 +122,7 @@ class HandTable:
         return cls(declare_table(table_id, name, pairs, key.split(", "), at(0)), tenant)
 
     def widened(self, seconds: float) -> HandTable:
-        """Version 2 of the table, of the time ``seconds``: with a column ``w INT`` behind its others."""
+        """Version 2 of the table, from the time ``seconds`` on: with a column ``w INT`` after the others."""
         columns = (
             *self.descriptor.columns,
             Column(1 + len(self.descriptor.columns), "w", parse_sql_type("INT")),
@@ -182,7 +182,7 @@ class HandLog:
         self._now_ms = max(self._now_ms, timestamp.wall_ms)
 
     def write(self, entry: Entry, partition: int | None = None) -> None:
-        """Write an entry where it belongs, or into ``partition``."""
+        """Write an entry into the partition of its range, or into ``partition``."""
         range_id = range_of(entry)
         if partition is None:
             partitions: Iterable[int] = (
@@ -194,7 +194,7 @@ class HandLog:
             self.write_bytes(number, encode_key(range_id), encode_entry(entry))
 
     def partition_of(self, range_id: RangeId) -> int:
-        """Return where the range's entries belong."""
+        """Return the partition of the range's entries."""
         return partition_of(range_id, len(self._logs))
 
     def write_bytes(
@@ -224,12 +224,12 @@ class HandRange:
         self.span = span
         self.index = FIRST_INDEX
         self.generation = 1
-        #: Seconds of the highest version; none so far.
+        #: The seconds of the highest version so far.
         self.high: float | None = None
         self._log = log
 
     def apply(self, *ops: Op, close: float | None = None, trigger: Trigger = Trigger.NONE) -> None:
-        """One command: its ops, then what it closes."""
+        """Write one command: its ops, then the timestamp that it closes."""
         self.index += 1
         for op in ops:
             self._log.wait_for(getattr(op, "timestamp", ZERO))
@@ -238,7 +238,7 @@ class HandRange:
         self._log.write(self.command(*ops, close=close, trigger=trigger))
 
     def command(self, *ops: Op, close: float | None = None, trigger: Trigger = Trigger.NONE) -> Command:
-        """The command at the present index, not written."""
+        """Return the command at the present index, without writing it."""
         return Command(
             self.id,
             Generation(self.generation),
@@ -249,7 +249,7 @@ class HandRange:
         )
 
     def unreadable(self) -> None:
-        """An entry that nobody can read."""
+        """Write an entry that nobody can read."""
         self.index += 1
         self._log.write_bytes(self._log.partition_of(self.id), encode_key(self.id), b"\xff")
 
@@ -268,7 +268,7 @@ class HandRange:
         reason: SnapshotReason = SnapshotReason.PERIODIC,
         **fields: Any,
     ) -> None:
-        """A snapshot at the present index and generation."""
+        """Write a snapshot at the present index and generation."""
         self._log.write(
             Snapshot(
                 self.id,
@@ -316,7 +316,7 @@ class HandRange:
         return Parent(self.id, Generation(self.generation), RaftIndex(self.index))
 
     def scanned(self, scan: Scan, *rows: KeyValue, span: Span | None = None, last: bool = True) -> None:
-        """Answer a scan, for all of its span or a part."""
+        """Write an answer to a scan, for all of its span or a part."""
         self._log.write(
             ScanChunk(
                 self.id,
@@ -333,5 +333,5 @@ class HandRange:
         )
 
     def end(self) -> None:
-        """The range was merged away."""
+        """Write that the range was merged away."""
         self._log.write(RangeEnd(self.id, Generation(self.generation), RaftIndex(self.index)))

@@ -1,7 +1,7 @@
-"""Every processor of the tests with the kernel, where ``TIDEGATE_KERNEL`` asks for it.
+"""Runs every processor of the tests with the kernel, if ``TIDEGATE_KERNEL`` asks for it.
 
-Without that variable workers and Spark queries have the kernel, and tests of the step have Python, which is
-the reference. ``TIDEGATE_KERNEL=check make test`` runs each claim with both: a difference ends the step. A
+Without that variable, workers and Spark queries use the kernel, and tests of the step use Python, which is
+the reference. ``TIDEGATE_KERNEL=check make test`` runs each test with both: a difference ends the step. A
 test whose claim is about Python's own decoders has the mark ``python_step``, and is left out then.
 """
 

@@ -1,4 +1,4 @@
-"""Things that several test processes need and one of them makes: the others read them from a file."""
+"""Values that several test processes need. One process makes each value; the others read it from a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class MadeOnce:
         self.directory = directory
 
     def value(self, name: str, make: Callable[[], T]) -> T:
-        """The value of that name, from ``make`` if no process has made it; waits for one that makes it now.
+        """Return the value of that name. ``make`` makes it if no process has done so. Waits for a process
+        that makes it now.
 
         The name is a file's. The value can be pickled, and is the same whoever makes it.
         """
@@ -32,7 +33,7 @@ class MadeOnce:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / name
         with file.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies lets it go
+            fcntl.flock(lock, fcntl.LOCK_EX)  # if the process dies, the lock is released
             if not file.exists():
                 unfinished = file.with_suffix(".unfinished")
                 unfinished.write_bytes(pickle.dumps(make()))

@@ -1,7 +1,8 @@
-"""How long each test takes, by the last measured run: `make unit` and `make test` leave out long ones.
+"""How long each test takes, by the last measured run. By this `make unit` and `make test` leave out long
+tests.
 
 The seconds stand in ``measured.txt``: a file, and below it its tests. A test is counted with all of its
-cases, as they ran beside others. Quick tests, and new ones, do not stand there. To measure anew::
+cases, as they ran beside others. Quick tests, and new ones, are not listed. To measure anew::
 
     make test SAMPLE=all PYTEST_ADDOPTS=--junitxml=run.xml
     python -m tests.measured run.xml
@@ -19,7 +20,8 @@ from xml.etree import ElementTree
 LIST: Final = Path(__file__).with_suffix(".txt")
 #: A test that takes less is not noted. `make unit` takes these alone.
 QUICK_S: Final = 0.1
-#: Of tests that take ``LONG_S`` or more `make test` takes one in three, and of the longest one in six.
+#: `make test` runs one in three of the tests that take ``LONG_S`` or more, and one in six of the longest
+#: ones.
 LONG_S: Final = 2.0
 _LONGEST_S: Final = 10.0
 
@@ -38,7 +40,7 @@ def measured(text: str) -> dict[str, float]:
 
 
 def share_of(seconds: float) -> int:
-    """Return in how many runs of `make test` a test that takes so many seconds has its turn once."""
+    """Return in one of how many runs of `make test` a test that takes so many seconds is run."""
     if seconds >= _LONGEST_S:
         return 6
     return 3 if seconds >= LONG_S else 1

@@ -1,7 +1,8 @@
-"""An address that comes to mean another server: a name that DNS gives anew, a virtual address.
+"""An address that comes to mean another server, such as a DNS name that gets a new address, or a virtual
+address.
 
-Connections that are there stay with the server that they are to, as they do when a name is given anew;
-``cut`` ends them, as a fail-over does.
+Existing connections stay with their server, as they do when a name gets a new address. ``cut`` ends them, as
+a fail-over does.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class MovingAddress:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """End the connections that are there."""
+        """End the existing connections."""
         with self._lock:
             ends, self._open = self._open, set()
         for end in ends:
@@ -48,14 +49,14 @@ class MovingAddress:
             host, _, port = meant.rpartition(":")
             try:
                 server = socket.create_connection((host, int(port or 0)))
-            except OSError:  # nobody is there, as behind an address that means nothing yet
+            except OSError:  # no server answers, for example while the address means none yet
                 client.close()
                 continue
             with self._lock:
                 is_still_meant = self.means == meant
                 if is_still_meant:
                     self._open |= {client, server}
-            if not is_still_meant:  # else `cut`, which has been, would have left it
+            if not is_still_meant:  # otherwise a `cut` that came meanwhile would have missed it
                 client.close()
                 server.close()
                 continue

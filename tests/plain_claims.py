@@ -1,4 +1,4 @@
-"""The meaning of ranges' claims, as plainly as it can be said: key by key, without a bound."""
+"""A model of ranges' claims that is as simple as possible: it works key by key, without a bound on memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tidegate.processor.claimed_part import HELD_MS
 
 
 class Told(NamedTuple):
-    """The claim of a range, and what it has resolved; keys are numbers, and a claim sets the limit ``by``."""
+    """An event: the claim of a range, and what the range has resolved. Keys are numbers. A claim sets the
+    limit ``by``."""
 
     range_id: int
     generation: int
@@ -22,7 +23,7 @@ class Told(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A range has ended."""
+    """An event: a range has ended."""
 
     range_id: int
 
@@ -43,7 +44,7 @@ class _Key:
         self.taken, self.contested, self.until_ms = [], set(), None
 
     def forget(self, range_id: int) -> None:
-        """Take a claim away. It still limits those of lower generations."""
+        """Take a claim away. It still limits the claims of lower generations."""
         gone = self.claims.pop(range_id, None)
         past = self.taken if gone is None else [*self.taken, gone]
         lowest = min((generation for generation, _ in self.claims.values()), default=1 << 63)
@@ -100,11 +101,11 @@ class PlainClaims:
 
     @property
     def held(self) -> set[int]:
-        """The keys that several ranges have at once."""
+        """The keys that several ranges have at the same time."""
         return {number for number, key in enumerate(self.keys) if key.contested}
 
     def count(self, events: Sequence[Event]) -> list[tuple[Told, set[int]]]:
-        """Take the events. Returns those that were told, each with its keys that count."""
+        """Take the events. Returns the ``Told`` events, each with those of its keys that count."""
         counted = [(event, self._apply_event(event)) for event in events]
         return [(event, keys - self.held) for event, keys in counted if isinstance(event, Told)]
 

@@ -1,4 +1,4 @@
-"""The meaning of a span frontier, as plainly as it can be said: a sorted list of entries that are joined."""
+"""A model of a span frontier that is as simple as possible: a sorted list of entries that are joined."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class PlainFrontier:
         return self.minimum > before
 
     def _near(self, span: Span) -> slice:
-        """Return where the entries are that overlap a span, and their neighbours, which may be joined with
-        them."""
+        """Return the slice of the list with the entries that overlap a span, and with their neighbours, which
+        may be joined with them."""
         first = bisect_right(self.entries, span.start, key=_end)
         behind = bisect_left(self.entries, span.end, key=_start)
         return slice(max(first - 1, 0), behind + 1)

@@ -1,6 +1,7 @@
 """A strategy for the raw entries of one range: valid by construction, without a store behind them.
 
-Times are small, keys and transactions few, so that what Hypothesis reduces a failure to can be read.
+Times are small, and keys and transactions are few, so that an example that Hypothesis has reduced can be
+read.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ class _Range:
         return UpdateIntent(txn.id, txn.timestamp)
 
     def _end_intent(self) -> Op:
-        """Commit or abort one intent; a pending transaction ends with it, or drops an older epoch's."""
+        """Commit or abort one intent; a pending transaction ends with it, or drops an intent of an older
+        epoch."""
         txn = self._draw(st.sampled_from([txn for txn in self._txns if txn.keys]))
         key = txn.keys.pop(self._draw(st.integers(0, len(txn.keys) - 1)))
         if txn.aborted or (txn.pending and self._draw(st.booleans())):
@@ -131,7 +133,8 @@ class _Range:
         return CommitIntent(txn.id, key, txn.timestamp, self._value())
 
     def _abort_txn(self) -> Op:
-        """Answer a push: AbortTxn for what aborted, and for what committed and left no intent."""
+        """Answer a push: AbortTxn for a transaction that was aborted, or that was committed and left no
+        intent."""
         txn = self._draw(st.sampled_from(self._txns))
         if txn.committed and txn.keys:
             return UpdateIntent(txn.id, txn.timestamp)

@@ -1,8 +1,9 @@
-"""A schema registry of this process for tests: one whose ids are known beforehand, and one that is broken.
+"""A schema registry for tests, in the process of the test. Its ids are known beforehand, and it can be told
+to answer wrongly.
 
 It speaks what producers and consumers use of the Confluent API. An id follows from the schema's text alone,
 as in engines that have no registry, so that their output can be compared byte by byte. It checks no
-compatibility: for that, and for all else that only a real one does, there is ``stack.registry``.
+compatibility: for that, and for everything else that only a real registry does, there is ``stack.registry``.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class RegistryServer:
         if self.mood in _MOODY_REPLIES:
             return _MOODY_REPLIES[self.mood]
         if self._login is not None and authorization != f"Basic {self._login}":
-            # Echoing the login is what a registry must not do, and some proxies do.
+            # A registry must not echo the login, but some proxies do.
             return Reply(401, {"error_code": 401, "message": f"Unauthorized: {authorization}"})
         with self._lock:
             return self._answer(method, [unquote(part) for part in path.strip("/").split("/")], body)

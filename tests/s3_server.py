@@ -1,5 +1,5 @@
-"""A server with S3's interface for tests: moto's, as a process that can be frozen and killed. It keeps all in
-memory: a killed one has lost its buckets.
+"""A server with S3's interface for tests: moto's, as a process that can be frozen and killed. It keeps
+everything in memory: when it is killed, its buckets are lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class S3Recipe:
 
 
 def s3_server() -> OwnedServer:
-    """Return a server, which is not started yet and has no bucket then."""
+    """Return a server. It is not started yet, and has no bucket when it has started."""
     return OwnedServer(S3Recipe())
 
 
@@ -57,12 +57,12 @@ def make_bucket(address: str) -> None:
 
 
 def access_to(address: str, silent: str = "2s") -> StoreAccess:
-    """Return how to reach the server; a call that is silent for so long fails."""
+    """Return how to reach the server. A call fails if the server is silent for so long."""
     return StoreAccess.of({f"spark.hadoop.{name}": value for name, value in properties(address, silent)}, {})
 
 
 def properties(address: str, silent: str = "2s") -> list[tuple[str, str]]:
-    """Return Hadoop's properties for the server."""
+    """Return Hadoop's properties by which it reaches the server."""
     return [
         ("fs.s3a.endpoint", address),
         ("fs.s3a.endpoint.region", "us-east-1"),

@@ -1,7 +1,7 @@
-"""The tests that a run takes of those that are long: in each run others, by its seed.
+"""The choice of long tests for a run. Each run has other ones, by its seed.
 
 ``pytest --sample SEED``, as in `make test`, takes one in three of the tests that take long, and one in six of
-the longest (``measured.py``), but for those that are marked ``always``. ``@pytest.mark.sampled(4)`` above a
+the longest (``measured.py``), except those that are marked ``always``. ``@pytest.mark.sampled(4)`` above a
 test means that it takes one in four of its cases. Without the option all of them are taken.
 """
 
@@ -19,8 +19,8 @@ def sampled(
 ) -> tuple[list[T], list[T]]:
     """Return the cases to take, in their order, and the others.
 
-    ``test_of`` gives what the cases of one test have in common, and ``share_of`` in how many cases one is
-    taken. Of a test with several cases at least one is. A test with one case is taken or not.
+    ``test_of`` returns the test of a case. ``share_of`` returns N where one of N cases is taken. Of a test
+    with several cases at least one is taken. A test with one case is taken or not.
     """
     cases: dict[Hashable, list[T]] = {}
     for test in tests:

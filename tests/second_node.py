@@ -1,4 +1,5 @@
-"""A second broker of a test's own cluster, so that topics can have two replicas and lose one of them."""
+"""A second broker for the cluster of a single test, so that topics can have two replicas and lose one of
+them."""
 
 from __future__ import annotations
 

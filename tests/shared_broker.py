@@ -1,6 +1,8 @@
-"""One broker for all test processes: the process that shares the tests out starts it for the first that asks.
+"""One broker for all test processes. The process that shares the tests out starts it when the first test
+process asks.
 
-A broker takes five seconds of processor time to start, and half a second in each twenty that nobody uses it.
+A broker takes five seconds of processor time to start, and half a second for each twenty seconds in which
+nobody uses it.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from stack.kafka import KafkaBroker
 from tests.broker_watch import BrokerWatch
 from tests.class_archive import ClassArchive
 
-#: Where files are memory, on Linux.
+#: The directory whose files are in memory, on Linux.
 _MEMORY: Final = Path("/dev/shm")
 _MEMORY_BYTES: Final = 1 << 30  # far more than the 50 MiB of a run
-#: The settings of a broker that nobody kills, so that no start waits for a dead one to be let go. On a busy
-#: machine it may send no heartbeat for seconds, and its controller then refuses whatever the tests ask for.
+#: The settings of a broker that nobody kills, so that no start has to wait until a dead broker's session
+#: expires. On a busy machine it may send no heartbeat for seconds, and its controller then refuses whatever
+#: the tests ask for.
 PATIENT: Final = {"broker.session.timeout.ms": "60000"}
 
 
@@ -43,12 +46,13 @@ class BrokerHost:
 
     Attributes:
         address: where `shared_broker` asks, a path.
-        archive: what brokers of single tests start with, made when the shared one has started.
-        checkpoint: what they are formatted with, taken from the shared one when it has started. A path.
+        archive: the file that brokers of single tests start with, made when the shared one has started.
+        checkpoint: the path of a file with which brokers of single tests are formatted. It is taken from the
+            shared one when that has started.
     """
 
     def __init__(self, end_run: Callable[[str], None]) -> None:
-        """``end_run`` is told why, once the broker has stopped answering."""
+        """``end_run`` is called with the reason, once the broker has stopped answering."""
         self._end_run = end_run
         self._watch: BrokerWatch | None = None
         self._home = tempfile.TemporaryDirectory(prefix="tidegate-broker-host-")
@@ -80,7 +84,7 @@ class BrokerHost:
                 asking = self._listener.accept()
             except OSError:
                 return  # closed
-            with asking, suppress(OSError):  # who asked may have died
+            with asking, suppress(OSError):  # the process that asked may have died
                 asking.send(self._answer())
 
     def _answer(self) -> str | StackError:
@@ -101,18 +105,19 @@ class BrokerHost:
             return self._broker.bootstrap
 
     def _keep_checkpoint(self, data: Path) -> None:
-        """Copy it; the copy has its name only when it is whole."""
+        """Copy the checkpoint. The copy gets its name only when it is whole."""
         unfinished = self.checkpoint.with_suffix(".unfinished")
         shutil.copyfile(data / self.checkpoint.name, unfinished)
         unfinished.rename(self.checkpoint)
 
 
 def directory_in_memory(memory: Path = _MEMORY) -> tempfile.TemporaryDirectory[str] | None:
-    """A temporary directory in ``memory``; none where the machine has no such place, or too little room.
+    """Return a temporary directory in ``memory``; ``None`` if the machine has no such place, or too little
+    room there.
 
     A broker syncs a directory for each partition that it deletes. For the hundreds of topics of the contract
-    suite that takes a busy machine more than ten seconds, and meanwhile the broker tells nobody of new
-    topics. The call removes what killed runs have left in ``memory``.
+    suite this takes a busy machine more than ten seconds. Meanwhile the broker tells nobody of new topics.
+    The call also removes the directories that killed runs have left in ``memory``.
     """
     try:
         room = shutil.disk_usage(memory).free
@@ -127,7 +132,8 @@ def directory_in_memory(memory: Path = _MEMORY) -> tempfile.TemporaryDirectory[s
 
 
 def shared_broker(host_address: str) -> SharedBroker:
-    """The broker of a `BrokerHost`, once it answers. Raises the `StackError` that it does not start for."""
+    """The broker of a `BrokerHost`, once it answers. Raises the `StackError` because of which it does not
+    start."""
     with Client(host_address, "AF_UNIX") as host:
         answer = host.recv()
     if isinstance(answer, StackError):

@@ -1,8 +1,9 @@
 """A home of Spark whose Python workers start faster.
 
 Spark puts ``python/lib/pyspark.zip`` of its home in front of a worker's path. A worker then compiles PySpark
-anew: 0.55 s of processor time until it answers, of which Spark waits for 10 s. On a machine with much to do
-that may be too few. A worker that finds no archive imports the installed package: 0.2 s.
+anew, which takes 0.55 s of processor time until it answers. Spark waits at most 10 s for the answer; on a
+machine with much to do that may be too short. A worker that finds no archive imports the installed package,
+which takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _LEFT_OUT: Final = "python"
 
 @functools.cache
 def spark_home() -> Path:
-    """Return a directory with what the installed PySpark has but the archive; it goes with the process."""
+    """Return a directory with everything that the installed PySpark has, except the archive. It is removed
+    when the process ends."""
     installed, home = Path(pyspark.__file__).parent, Path(_directory().name)
     for each in installed.iterdir():
         if each.name != _LEFT_OUT:

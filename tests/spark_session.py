@@ -31,7 +31,8 @@ _CONFIG: Final = {
 
 
 def skip_without_java() -> None:
-    """Skip the test that is about to start Spark, by name, on a machine that has no Java for it."""
+    """Skip the test that is about to start Spark, on a machine that has no Java for it. The message names
+    what is missing."""
     try:
         require_java()
     except SettingsError as error:

@@ -28,7 +28,8 @@ BASE_NS: Final = 1_700_000_000 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class SimCase:
-    """The inputs of a simulated history. After each ``push_every`` transactions all old ones are pushed."""
+    """The inputs of a simulated history. After every ``push_every`` transactions all old transactions are
+    pushed."""
 
     seed: int
     options: StoreOptions
@@ -162,13 +163,15 @@ def simulate_case(case: SimCase) -> SimOutcome:
 
 
 def drive_case(case: SimCase) -> DrivenSim:
-    """A case to be driven by the test: nothing has happened yet. No more transactions start than it names."""
+    """Return the simulation of a case, to be driven by the test: nothing has happened yet. No more
+    transactions start than the case names."""
     workload = Finite(RandomTransactions(case.workload, case.seed), case.transactions)
     return DrivenSim(workload, case.options, seed=case.seed)
 
 
 def _pushes(records: Sequence[WrittenRecord], push_to: Timestamp) -> list[Push]:
-    """A push for every transaction that wrote an intent in these records, ended or not."""
+    """Return a push for every transaction that wrote an intent in these records, whether it has ended or
+    not."""
     by_range: dict[RangeId, dict[PushedTxn, None]] = {}
     for record in records:
         entry = decode_entry(record.key, record.value)

@@ -16,7 +16,8 @@ _SNAPSHOTS: Final = timedelta(seconds=10)
 
 
 def add_row_before(before: bytes | None, message: Any) -> tuple[bytes, tuple[bytes, bytes]]:
-    """Take a record of one key, whose state is the key's newest row; return that state, and key and value."""
+    """Take a record of one key; the state is the key's newest row. Return the new state, and the record's key
+    and value."""
     value, row = with_row_before(message.value, before)
     return row, (message.key, value)
 

@@ -13,7 +13,7 @@ from bench.peers.pins import BYTEWAX, KAFKA_STREAMS, QUIX, PeerPackages
 from stack.places import CHECKOUT
 from supply.requirements import read
 
-#: What no peer does. Each is given rows that tidegate took from the log before.
+#: What no peer does. Each peer is given rows that tidegate has already taken from the log.
 NO_PEER_DOES: Final = (
     "no log of ranges (intents, splits, merges, rows in the database's own bytes), no resolved timestamps, "
     "no transactions over ranges, no rows that are recognised when they come again"
@@ -29,7 +29,8 @@ class Peer(NamedTuple):
         state: where it keeps the newest row of each key.
         does_not: what it leaves out beside ``NO_PEER_DOES``, as it is run here.
         copies: whether it copies finished rows. The others make them from rows without the row before.
-        program: makes what starts it, with a directory for files. Raises ``TidegateError`` where it cannot.
+        program: returns the command that starts it, given a directory for files. Raises ``TidegateError``
+            where it cannot.
     """
 
     name: str
@@ -41,7 +42,8 @@ class Peer(NamedTuple):
 
 
 def _module(name: str, *arguments: str) -> Callable[[Path], Program]:
-    """Return what runs a module of ours with tidegate's own packages: the peer is one of them."""
+    """Return a function that gives the command for a module of the bench, with tidegate's own packages: the
+    peer is one of these packages."""
     return lambda _: Program(Path(sys.executable), ("-m", f"bench.peers.{name}", *arguments))
 
 

@@ -1,14 +1,15 @@
-"""tidegate and its peers on one job, in rounds that take turns, each contender a process of its own.
+"""tidegate and its peers on one job. The contenders take turns, in several rounds, and each is a process of
+its own.
 
 The peers read rows as a feed writes them, and give each the row that it replaces (``row_before.py``).
 tidegate reads the log that these rows come from, by a feed with ``diff``. So all write the same keys and
-values, which are compared byte for byte with those of the reference before a figure counts. Raw copies copy
+values. Before a figure counts, they are compared byte for byte with those of the reference. Raw copies copy
 these rows.
 
-The first tenth of the rows is warm-up. When it is written the contender's process is suspended until all
-other rows are in its topic. From there its figures count, to its last row by the broker's clock. So all begin
-with nothing to do and everything ready, whether they work row by row or in large batches. A contender that is
-not done after some seconds is stopped: its figures are those of what it wrote.
+The first tenth of the rows is warm-up. When a contender has written it, its process is suspended until all
+other rows are in its topic. From then on its figures count, until its last row, by the broker's clock. So all
+contenders begin with no row left to do and with everything ready, whether they work row by row or in large
+batches. A contender that is not done after some seconds is stopped: its figures are those of what it wrote.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _STATE_OF_WORKER: Final = "RocksDB, changelog topic"
 _LOG_PARTITIONS: Final = 4
 _WARM_UP: Final = 10  # a tenth
 _LEAST_ROWS: Final = 500
-#: tidegate writes thousands of rows at once: it may take longer, so that there are some batches to measure.
+#: tidegate writes thousands of rows at a time. It may take longer, so that there are some batches to measure.
 _BATCHES_S: Final = 5
 _BEGIN_S: Final = 120.0
 _QUIET_S: Final = 3.0
@@ -69,8 +70,8 @@ class PeerRound(NamedTuple):
 class PeerResult(NamedTuple):
     """Medians of a contender's rounds.
 
-    ``tidegate_rate`` is the rate of tidegate with the kernel over this one. ``over_tidegate_cpu`` is the
-    processor time of a row, of all threads, over tidegate's with the kernel.
+    ``tidegate_rate`` is the rate of tidegate with the kernel over the contender's rate. ``over_tidegate_cpu``
+    is the contender's processor time of a row, of all threads, over that of tidegate with the kernel.
     """
 
     contender: str
@@ -101,7 +102,7 @@ class Contest(NamedTuple):
 
 
 def contest(log: BenchLog, topics: BenchTopics, directory: Path, sizes: PeerSizes) -> Contest:
-    """Let all contenders do the job. Raises ``RetryError`` where tidegate with the kernel does not."""
+    """Let all contenders do the job. Raises ``RetryError`` where tidegate with the kernel fails to do it."""
     expected = Expected.of(log, _LOG_PARTITIONS)
     arena = _Arena(log, expected, topics, directory, sizes.seconds)
     programs, skipped = _programs(directory)
@@ -122,7 +123,8 @@ def contest(log: BenchLog, topics: BenchTopics, directory: Path, sizes: PeerSize
 def _contenders(
     arena: _Arena, programs: Mapping[Peer, Program]
 ) -> Iterator[tuple[str, Callable[[int], PeerRound]]]:
-    """Yield the name of each contender, and what runs it once for the number of a round."""
+    """Yield the name of each contender, and the function that runs it once. Its argument is the number of the
+    round."""
     for name, mode in _MODES.items():
         yield name, partial(arena.worker, name, mode)
     for peer, program in programs.items():
@@ -222,9 +224,10 @@ class _Arena:
     def _wait_until_warm(
         self, process: MeasuredProcess, outputs: Sequence[str], rows: int, seconds: float
     ) -> None:
-        """Wait until a contender has begun, and then as long as for the figures."""
+        """Wait until a contender has begun. Then wait until the outputs hold the rows and grow no more, or
+        the time is over."""
         begin_by, first = time.monotonic() + _BEGIN_S, self._topics.size(outputs)
-        while self._topics.size(outputs) - first < _LEAST_ROWS:  # fewer may be markers
+        while self._topics.size(outputs) - first < _LEAST_ROWS:  # fewer records may be markers
             process.require_running()
             if time.monotonic() > begin_by:
                 raise RetryError(f"it did not write {_LEAST_ROWS} rows within {_BEGIN_S:.0f} s")
@@ -234,7 +237,7 @@ class _Arena:
     def _watch(self, process: MeasuredProcess, outputs: Sequence[str], rows: int, seconds: float) -> float:
         """Watch until the outputs hold the rows and grow no more, or the time is over.
 
-        Returns the processor time when they had last grown.
+        Return the processor time that the process had taken when they had last grown.
         """
         now = time.monotonic()
         size, grown_at, cpu_s, until = 0, now, process.cpu_s, now + seconds
@@ -270,9 +273,10 @@ def _produce(producer: Producer, topic: str, row: ExpectedRow, value: bytes) -> 
 
 
 def round_of(name: str, stamps_s: Sequence[float], began_s: float, ended_s: float, cpu_s: float) -> PeerRound:
-    """Return the figures of the rows that were written between the two times; ``stamps_s`` are those of all.
+    """Return the figures of the rows that were written between the two times; ``stamps_s`` are the times of
+    all rows.
 
-    Raises ``RetryError`` when they are too few.
+    Raises ``RetryError`` when these rows are too few.
     """
     measured = [stamp_s for stamp_s in stamps_s if began_s < stamp_s <= ended_s]
     if len(measured) < _LEAST_ROWS:

@@ -43,7 +43,7 @@ class Program(NamedTuple):
 def python_with(packages: PeerPackages) -> Path:
     """Return the Python of an environment that has these packages alone, after making it if there is none.
 
-    pip takes wheels with the hashes of the pinned files, and nothing else.
+    pip installs only wheels that have the hashes in the pinned files.
 
     Raises:
         RetryError: it cannot be made; the message has the end of what pip says.

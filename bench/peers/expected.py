@@ -29,7 +29,8 @@ class ExpectedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """All rows in an order in which each key's rows are right, and the values of each key."""
+    """All rows, and the values of each key. The rows of one key are in their right order; rows of different
+    keys may be in any order."""
 
     rows: list[ExpectedRow]
     values: dict[bytes, list[bytes]]
@@ -46,7 +47,8 @@ class Expected:
         return cls(rows, dict(values))
 
     def compare(self, contender: str, written: Iterable[tuple[bytes, bytes]]) -> int:
-        """Hold keys and values that were written to the expected ones, key by key; return how many came.
+        """Compare the keys and values that were written with the expected ones, key by key. Return how many
+        came.
 
         Rows may be missing at the end of each key. Raises ``RetryError`` for any other difference.
         """

@@ -23,7 +23,8 @@ PRODUCER: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class PeerTask:
-    """One run. ``name`` is new for each run: for the consumer group and for topics of the peer's state."""
+    """The task of one run. ``name`` is new for each run; the consumer group and the topics of the peer's
+    state are named by it."""
 
     bootstrap: str
     source: str
@@ -32,7 +33,7 @@ class PeerTask:
     directory: str
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which a process is told."""
+        """Return the environment variables that tell a process its task."""
         return {f"{_PREFIX}{key.upper()}": value for key, value in asdict(self).items()}
 
     @classmethod

@@ -43,7 +43,8 @@ class PeerPackages(NamedTuple):
 
 
 QUIX: Final = PeerPackages("quixstreams", "quixstreams\n")
-#: Its wheels since 0.20 ask for glibc 2.31. Of its extra for Kafka it needs the client alone.
+#: Bytewax's wheels since 0.20 ask for glibc 2.31. Of the packages of its extra for Kafka it needs the client
+#: alone.
 BYTEWAX: Final = PeerPackages("bytewax", "bytewax>=0.20\nconfluent-kafka\n", "x86_64-manylinux_2_31")
 PACKAGES: Final = (QUIX, BYTEWAX)
 KAFKA_STREAMS: Final = JarSet("kafka-streams", (Coordinate("org.apache.kafka", "kafka-streams", "4.1.0"),))

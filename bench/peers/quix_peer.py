@@ -14,7 +14,7 @@ _ROW: Final = "row"
 
 
 def add_row_before(value: bytes, state: Any) -> bytes:
-    """Take a record of one key, whose state is the key's newest row."""
+    """Return a record with the row before it. The state of its key is the key's newest row."""
     value, row = with_row_before(value, state.get_bytes(_ROW))
     state.set_bytes(_ROW, row)
     return value

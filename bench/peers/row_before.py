@@ -21,7 +21,8 @@ _NO_ROW: Final = b"null"
 
 
 def with_row_before(value: bytes, before: bytes | None) -> tuple[bytes, bytes]:
-    """Return the record with the row ``before`` it, and its own row, which is the state of its key."""
+    """Return the record with the row ``before`` it, and the record's own row, which becomes the state of its
+    key."""
     cut = value.rindex(_UPDATED)
     return b"".join((value[:cut], _BEFORE, before or _NO_ROW, value[cut:])), value[len(_AFTER) : cut]
 

@@ -1,6 +1,6 @@
 """A case of the contract: a log and the feeds on it, independent of all other cases.
 
-Cases are numbered, and their tables, ranges and topics are named by the number: so many cases can share
+Cases are numbered, and their tables, ranges and topics are named by the number. So several cases can share
 one log, and an engine has to be started only once for all of them.
 """
 
@@ -26,7 +26,8 @@ from tidegate.spans import Span
 PARTITIONS: Final = 3
 _RANGES_PER_CASE: Final = 999  # a multiple of PARTITIONS, so that each case's first range is in partition 0
 _TABLES_PER_CASE: Final = 10
-#: Records of a partition. Each step writes what it changed: ten thousand claims on one range, each time anew.
+#: A case with more records than that in a partition is not stepped record by record. Each step writes what it
+#: changed, for example ten thousand claims on one range, each time anew.
 _LONG: Final = 2_000
 _BATCH_OF_LONG: Final = 10
 
@@ -44,14 +45,15 @@ class World(HandLog):
         self._feeds: list[Activate] = []
 
     def table(self, columns: str = "id INT, v STRING", key: str = "id") -> HandTable:
-        """A table, described to every partition."""
+        """Add a table, and describe it to every partition."""
         table_id = next(self._table_ids)
         table = HandTable.of(table_id, f"t{table_id}", columns, key)
         self.describe(table)
         return table
 
     def range(self, span: Span, **snapshot: object) -> HandRange:
-        """A range, opened by its first snapshot; one after the other in partitions 0, 1, 2, 0 ..."""
+        """Add a range, opened by its first snapshot. The first range is in partition 0, the next in 1, then
+        2, 0 ..."""
         return self.open_range(next(self._range_ids), span, **snapshot)
 
     def feed(
@@ -61,7 +63,7 @@ class World(HandLog):
         start: Timestamp = ZERO,
         topics: str = "",
     ) -> None:
-        """A feed on these tables, its topics' names beginning with ``topics``."""
+        """Add a feed on these tables. The names of its topics begin with ``topics``."""
         self.feed_on((table.descriptor for table in tables), options=options, start=start, topics=topics)
 
     def feed_on(
@@ -72,13 +74,13 @@ class World(HandLog):
         start: Timestamp = ZERO,
         topics: str = "",
     ) -> None:
-        """The same for descriptors."""
+        """Add a feed on the tables of these descriptors."""
         feed_id = f"case{self.number}-feed{len(self._feeds)}"
         options = replace(options, topic_prefix=topics)
         self._feeds.append(activation(tables, options, start=start, feed_id=feed_id))
 
     def run(self, feeds: Iterable[Activate]) -> None:
-        """The same for feeds that are defined elsewhere; their ids and topics must be this case's own."""
+        """Add feeds that are defined elsewhere. Their ids and topics must be this case's own."""
         self._feeds += feeds
 
     def add(self, log: Iterable[Iterable[Record]]) -> None:
@@ -101,7 +103,7 @@ def topics_of(feed: Activate) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case as it is written down. ``alone`` for one that would disturb others on the same log."""
+    """A case as it is written down. It is ``alone`` if it would disturb other cases on the same log."""
 
     name: str
     build: Callable[[World], None]
@@ -122,7 +124,8 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class BuiltCase:
-    """A case with its log and feeds, values alone: one process writes it down for others."""
+    """A case with its log and feeds. It has only plain values, so that one process can write it to a file for
+    others."""
 
     name: str
     alone: bool
@@ -137,7 +140,7 @@ class BuiltCase:
 
 
 def build(case: Case, number: int) -> BuiltCase:
-    """Build a case, and run it by itself on the reference engine: what comes out is to come out anywhere."""
+    """Build a case, and run it by itself on the reference engine: every engine has to give the same."""
     world = World(number)
     case.build(world)
     # One record at a time: an engine must not depend on how the log is cut into batches.

@@ -1,4 +1,5 @@
-"""Compares two engines' outputs: what they have in common, and what each must keep by itself."""
+"""Compares the outputs of two engines: what has to be the same in both, and the rules that each has to keep
+by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _OFFSETS: Final = OffsetMarkerDecoder()
 
 
 class KeyOnPartition(NamedTuple):
-    """A row's place and key: its records are ordered."""
+    """A partition and a key. The records of one key on one partition are ordered."""
 
     place: OutputPartition
     key: bytes
@@ -73,13 +74,14 @@ def markers(feed: Activate, records: Iterable[Emitted]) -> Iterator[Timestamp]:
 
 
 def decoder_of_markers(feed: Activate) -> RecordDecoder:
-    """Reads the feed's markers, wherever they stand."""
+    """Return a decoder of the feed's markers, on whichever topic they stand."""
     options = feed.definition.options
     return _OFFSETS if options.resolved_topic else decoder_for(options, schema_text)
 
 
 def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> list[tuple[Timestamp, Emitted]]:
-    """Every lie: a marker, and a row at or below it that comes later and had not been seen before it."""
+    """Return every wrong marker, each with a row at or below it that comes after the marker and did not come
+    before it."""
     decoder, of_markers = decoder_for(feed.definition.options, schema_text), decoder_of_markers(feed)
     last, seen, lies = ZERO, set[Emitted](), []
     for record in records:
@@ -96,7 +98,8 @@ def unseen_rows_below_markers(feed: Activate, records: Iterable[Emitted]) -> lis
 
 
 def _timestamp(decoder: RecordDecoder, record: Emitted) -> Timestamp:
-    """The row's timestamp; without a stamp the youngest that its record time allows, to accuse nobody."""
+    """Return the row's timestamp. If the row does not tell it, return the highest one that its record time
+    allows, so that no marker is wrongly called a lie."""
     decoded = decoder.decode(record.key, record.value, record.headers)
     stamp = getattr(decoded, "updated", None)
     if isinstance(stamp, Timestamp):

@@ -49,7 +49,7 @@ def _spark(request: pytest.FixtureRequest) -> Engine:
     return SparkEngine(request.getfixturevalue("spark_session"), broker.bootstrap, directory)
 
 
-#: What takes long on a busy machine, and has limits of its own: a run of all cases, and to start Spark.
+#: Time limits for what takes long on a busy machine: a run of all cases, and the start of Spark.
 _RUN_S: Final = 900
 _LONG: Final = frozenset({"outputs", "spark_session"})
 
@@ -84,7 +84,7 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
             raise AssertionError(
                 "the run of this case and others failed, as an earlier test says"
             ) from failed[name]
-        if name not in found:  # the first test of each group waits for its run, and no test for all of them
+        if name not in found:  # the first test of each group waits for that group's run alone
             cases = next(cases for cases in together() if name in {case.name for case in cases})
             try:
                 found.update(_by_case(cases, engine.run(merged(cases))))
@@ -97,7 +97,8 @@ def outputs(request: pytest.FixtureRequest) -> Outputs:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test of each engine waits for a run of all cases, and that of each process for Spark.
+    """Give tests more time: the first test of each engine waits for a run of all cases, and the first one of
+    each process for Spark.
 
     Any test can be the first: processes that have nothing left to do take tests from others.
     """

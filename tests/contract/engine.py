@@ -1,4 +1,5 @@
-"""The interface that the contract asks of an engine, and the reference engine as the first that keeps it.
+"""The interface that an engine of the contract has to have, and the reference engine, which is the first one
+with it.
 
 A third engine is one more class with ``run``, and one more parameter of the fixture ``outputs``.
 """
@@ -25,7 +26,8 @@ Output: TypeAlias = Mapping[OutputPartition, Sequence[Emitted]]
 class Task:
     """A whole log by partition, and the feeds that read it from its first record on.
 
-    ``finals`` says how far each feed comes: an engine that cannot see its own end may stop there.
+    ``finals`` says how far each feed comes. An engine that cannot tell when it has read everything may stop
+    there.
     """
 
     log: Log
@@ -34,10 +36,10 @@ class Task:
 
 
 class Engine(Protocol):
-    """Reads a log, writes feeds."""
+    """An object that reads a log and writes feeds."""
 
     def run(self, task: Task) -> Output:
-        """Everything that stands on the output topics once the log is processed, in order."""
+        """Process the log, and return everything that stands on the output topics then, in order."""
 
 
 class InMemory:
@@ -52,7 +54,7 @@ class InMemory:
 
 
 def run_reference(log: Log, feeds: Sequence[Activate], batch: int) -> ReferenceEngine:
-    """The reference engine after the whole log."""
+    """Return the reference engine after it has processed the whole log."""
     engine = ReferenceEngine(len(log), feeds, schema_id=register)
     for turn in zip_longest(*(_batches(records, batch) for records in log)):
         for partition, records in enumerate(turn):

@@ -1,6 +1,6 @@
 """The Faust worker as an engine: a real worker process on a real broker.
 
-Feeds with schemas get a registry of this process, whose ids are the reference engine's.
+Feeds with schemas get a registry in this process. It gives the same ids as the reference engine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.registry_server import RegistryServer
 from tidegate.changefeed.definition.feed import Engine, FeedState
 from tidegate.client.jobs import Jobs
 
-# It takes a minute where nothing else runs, and five where other tests keep a slow machine busy.
+# A run takes one minute where nothing else runs, and five minutes where other tests keep a slow machine busy.
 _START_S: Final = 300.0
 _FINISH_S: Final = 300.0
 _BATCH: Final = 50  # small, so that batches are cut within every case
@@ -33,7 +33,8 @@ class FaustWorker:
         self._directory = directory
 
     def run(self, task: Task) -> Output:
-        """See ``Engine``. ``AssertionError`` with the worker's log when it ends or does not get on."""
+        """See ``Engine``. Raises ``AssertionError`` with the worker's log when the worker ends or makes no
+        progress."""
         with RegistryServer() as registry:
             run = KafkaRun(self._bootstrap, task, registry.url, Engine.WORKERS, timeout_s=_START_S)
             with run.topics():
@@ -56,7 +57,8 @@ class _Working:
             run.write_log()
             worker.wait_until(self._log_is_processed, "the end of the log", _FINISH_S)
             worker.wait_until(run.is_covered, "the last marker of every feed", _FINISH_S)
-            # An orderly stop finishes what is in flight: what is read afterwards is all there is.
+            # An orderly stop finishes what is in flight. So everything that the worker writes is there when
+            # the topics are read afterwards.
             assert worker.stop() == 0, worker.text[-20_000:]
         return run.read()
 
@@ -85,9 +87,10 @@ class _Working:
         worker.wait_until(all_run, "all feeds to run", _START_S)
 
     def _log_is_processed(self) -> bool:
-        """Whether the worker's group has reported the end of the log: what it reports is durable.
+        """Whether the worker's group has committed the offsets of the log's end. Everything up to a committed
+        offset is durable.
 
-        A broker that is too busy to say so within 10 seconds is asked again.
+        A broker that is too busy to answer within 10 seconds is asked again.
         """
         consumer = Consumer({"bootstrap.servers": self._run.bootstrap, "group.id": self._run.app_id})
         try:

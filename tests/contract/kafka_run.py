@@ -1,10 +1,10 @@
 """A run of the contract on a real broker: the topics, the feeds and the log of a task, and what came out.
 
-The feeds are given to an engine as an earlier one would have left them that died between storing their start
-and hearing from the log partitions: the jobs topic holds each feed's definition and its state ``starting``
-with the start and the targets. The engine goes on from there, and activates them before the first record, as
-the reference engine does. A feed that is created while an engine runs gets its start from what was applied,
-never from a test.
+The feeds are given to an engine as if an earlier engine had died after it stored their start, and before the
+log partitions answered: the jobs topic holds each feed's definition and its state ``starting`` with the start
+and the targets. The engine goes on from there, and activates them before the first record, as the reference
+engine does. A feed that is created while an engine runs gets its start from what was applied; a test cannot
+choose it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tidegate.client.output import OutputTopics
 from tidegate.processor.reference import Emitted, OutputPartition
 from tidegate.verify import TopicRecord
 
-#: What a broker takes by default, and more than a producer does.
+#: The largest request that a broker takes by default. A producer takes less.
 _RECORD_BYTES_MAX: Final = 1_048_588
 
-#: How long a broker may take that much else is asked of: a run may have hundreds of topics.
+#: How long a busy broker may take for an answer: a run may have hundreds of topics.
 _TOPICS_S: Final = 120.0
 
-#: Records of any time, also of the future, which a broker refuses by default.
+#: A setting by which the broker takes records of any time. By default it refuses those of the future.
 _OF_LOG: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
@@ -67,7 +67,8 @@ class KafkaRun:
     # ---- before
 
     def _placed(self, feed: Activate) -> Activate:
-        """The feed with topics of this run, on this broker, and with its registry if it has one."""
+        """Return the feed with the topics of this run, on this broker, and with the run's registry if there
+        is one."""
         options = feed.definition.options
         if options.confluent_schema_registry:
             options = replace(options, confluent_schema_registry=self._registry_url)
@@ -83,7 +84,7 @@ class KafkaRun:
 
     @contextmanager
     def topics(self) -> Iterator[None]:
-        """The topics of the run are there meanwhile, and not after it, also if it fails."""
+        """Create the topics of the run for a ``with``. They are deleted at its end, also if it fails."""
         try:
             self.create_topics()
             yield
@@ -91,7 +92,7 @@ class KafkaRun:
             self.delete_topics()
 
     def create_topics(self) -> None:
-        """The log, the jobs, and what the feeds write to."""
+        """Create the topics: of the log, of the jobs, and those that the feeds write to."""
         topics = [
             NewTopic(f"{self.prefix}raftlog", len(self.task.log), config=_OF_LOG),
             NewTopic(f"{self.app_id}-jobs", 1, config={"cleanup.policy": "compact"}),
@@ -103,7 +104,7 @@ class KafkaRun:
 
     @property
     def _counts(self) -> dict[str, int]:
-        """The partition counts of what the feeds write to."""
+        """Return the partition counts of the topics that the feeds write to."""
         counts = {target.topic: target.partitions for feed in self.feeds for target in feed.targets}
         for feed in self.feeds:
             if feed.definition.options.resolved_topic:
@@ -111,7 +112,7 @@ class KafkaRun:
         return counts
 
     def write_jobs(self) -> None:
-        """The feeds, about to be activated."""
+        """Write the feeds to the jobs topic, about to be activated."""
         records: list[JobRecord] = []
         positions = dict.fromkeys(range(len(self.task.log)), 0)
         for feed in self.feeds:
@@ -124,7 +125,7 @@ class KafkaRun:
         assert producer.flush(30) == 0
 
     def write_log(self) -> None:
-        """All of the task's log."""
+        """Write the whole log of the task."""
         producer = self._producer()
         for partition, records in enumerate(self.task.log):
             for record in records:
@@ -141,13 +142,15 @@ class KafkaRun:
     # ---- after
 
     def wait_until_ended(self) -> None:
-        """Return once readers see the last transaction of the feeds: a moment after it was answered."""
+        """Return once readers see the last transaction of the feeds. This is a moment after the broker has
+        confirmed it."""
         counts = self._counts.items()
         places = {TopicPartition(topic, number) for topic, count in counts for number in range(count)}
         wait_until_ended(self.bootstrap, places)
 
     def is_covered(self) -> bool:
-        """Whether the feeds with a marker at every advance have their last one on every partition."""
+        """Whether every partition has the last marker of its feed. Only feeds with a marker at every advance
+        count."""
         output = self.read()
         for feed in self.task.feeds:
             final = self.task.finals[feed.feed_id]
@@ -161,9 +164,9 @@ class KafkaRun:
         return True
 
     def delete_topics(self) -> None:
-        """All topics of the run: clients of later tests ask for all topics that there are.
+        """Delete all topics of the run, because clients of later tests ask for all topics of the broker.
 
-        Topics that cannot be deleted fail no test: that they are gone is no claim of any.
+        Topics that cannot be deleted fail no test: no test claims that they are gone.
         """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         with suppress(KafkaException):
@@ -185,7 +188,7 @@ class KafkaRun:
         return output
 
     def _unprefixed(self, value: bytes | None) -> bytes:
-        """A marker with the topics' names that the task gives them."""
+        """Return a marker with the names that the task gives to the topics."""
         marker = OffsetMarkerDecoder().decode(None, value)
         offsets = {topic.removeprefix(self.prefix): end for topic, end in marker.offsets.items()}
         return offset_marker_value(marker.resolved, offsets)

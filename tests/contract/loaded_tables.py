@@ -21,9 +21,10 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class TrueTable:
-    """A table as the store knows it: every version of it, and of its descriptor.
+    """A table as the store knows it: every version of its rows, and of its descriptor.
 
-    ``scanned_at`` is the start of a feed that begins with a scan, which its rows tell as theirs.
+    ``scanned_at`` is the start of a feed that begins with a scan. The rows of the scan have it as their
+    timestamp.
     """
 
     topic: str
@@ -62,7 +63,7 @@ class TrueTable:
 
 
 def every_closed_bucket(root: str, buckets: Buckets) -> Iterable[Timestamp]:
-    """The times at which tables can be looked at."""
+    """Return the times at which tables can be read."""
     house = Warehouse(root)
     for bucket in range(house.first.wall, house.closed.wall + 1, buckets.length_ns):
         yield Timestamp(BucketEnd(bucket))

@@ -1,6 +1,7 @@
-"""The Spark job as an engine: a streaming query on this machine that takes what is there and ends.
+"""The Spark job as an engine: a streaming query on this machine that reads what the log has and ends.
 
-Micro-batches are small, so that every case is cut. Feeds with schemas get a registry of this process.
+Micro-batches are small, so that every case is split into several. Feeds with schemas get a registry in this
+process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class SparkEngine:
         self._directory = directory
 
     def run(self, task: Task) -> Output:
-        """See ``Engine``. Raises what the query ended with."""
+        """See ``Engine``. Raises the error with which the query ended."""
         with RegistryServer() as registry:
             run = KafkaRun(self._bootstrap, task, registry.url, Engine.SPARK, timeout_s=_ANSWER_S)
             with run.topics():
@@ -40,7 +41,7 @@ class SparkEngine:
                 return run.read()
 
     def query(self, run: KafkaRun) -> None:
-        """Run the query over what is there; returns once readers see all that it wrote."""
+        """Run the query over what the log has. Returns once readers see all that the query wrote."""
         options = QueryOptions(
             run.connection,
             run.app_id,

@@ -45,7 +45,7 @@ class ShopFeeds:
 
     @property
     def jobs(self) -> Jobs:
-        """The feeds as the jobs topic tells them."""
+        """Return the feeds as the jobs topic has them."""
         return Jobs(self.scenario.connection, self.scenario.app_id)
 
     def ask_for(self, name: str, options: str) -> FeedId:
@@ -85,7 +85,7 @@ class ShopFeeds:
     # ---- output
 
     def expected(self, feed: Activate) -> Output:
-        """Return what the reference engine writes for the whole log, without its markers but for the last
+        """Return what the reference engine writes for the whole log, without the markers except the last
         one."""
         engine = ReferenceEngine(PARTITIONS, [feed])
         for number, records in enumerate(self.scenario.log.partitions):
@@ -123,7 +123,8 @@ class ShopFeeds:
     # ---- the column that is added
 
     def append_up_to_the_new_column(self, more: int = 0) -> None:
-        """Write the log behind its head, up to the first word of the table's new version, and ``more``."""
+        """Write the log after its head, up to the first record that tells of the table's new version, and
+        then ``more`` records."""
         end = min(map(_first_of_version_two, self.scenario.log.partitions))
         self.scenario.append(end - HEAD_RECORDS + more)
 

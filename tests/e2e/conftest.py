@@ -22,6 +22,7 @@ def scenario(broker: KafkaBroker, topic_prefix: str, tmp_path: Path) -> Iterator
 
 @pytest.fixture(scope="session")
 def sites() -> Iterator[TwoClusters]:
-    """Two clusters, whose address means neither yet, or whichever a test before turned to."""
+    """Two clusters. Their address means neither of them at first, or the one that an earlier test turned
+    to."""
     with two_clusters() as both:
         yield both

@@ -1,7 +1,7 @@
 """A worker that is killed at a chosen point of the commit protocol: ``crashing_worker.py <point> <nth>``.
 
-The points are named as in docs/protocols/batches.md. Each patches the step behind it: at its n-th call the
-process gets SIGKILL, as from a machine that fails there.
+The points are named as in docs/protocols/batches.md. Each point patches the step that follows it. At the n-th
+call of that step the process gets SIGKILL, as if the machine failed there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def before_one(owner: type, method: str, is_one: Callable[..., bool]) -> Callabl
 
 
 class Calls:
-    """Counts calls of several threads; the n-th dies, or does what it is to do ``then``."""
+    """A counter of calls by several threads. At the n-th call the process dies, or does ``then``."""
 
     def __init__(self, nth: int, then: Callable[[], None] = die) -> None:
         self._left = nth
@@ -89,7 +89,8 @@ class Calls:
 
 
 def after_the_rows(nth: int) -> None:
-    """Die before the n-th commit of batches with rows: those are acknowledged, and nothing else is."""
+    """Die before the n-th commit of batches with rows. The rows are acknowledged then, and nothing else is
+    durable."""
     original, calls = PartitionWriter.commit, Calls(nth)
 
     def patched(self: PartitionWriter, results: Any) -> None:
@@ -123,7 +124,7 @@ def among_the_rows(nth: int) -> None:
 
 
 def while_committing(nth: int) -> None:
-    """Send the n-th commit off, and do not live to see the answer."""
+    """Send the n-th commit, and die before the answer comes."""
     original, left = TransactionalProducer._finish, [nth]
 
     def patched(self: TransactionalProducer) -> None:
@@ -140,7 +141,8 @@ def while_committing(nth: int) -> None:
 
 
 def in_an_open_transaction(nth: int) -> None:
-    """Die when the records of the n-th transaction after rows are written, and it is not committed."""
+    """Die when the records of the n-th transaction that follows rows are written, and the transaction is not
+    committed."""
     commit, finish, calls, current = (
         PartitionWriter.commit,
         TransactionalProducer._finish,
@@ -165,7 +167,8 @@ def in_an_open_transaction(nth: int) -> None:
 
 
 def in_an_open_marker(nth: int) -> None:
-    """The same for the transactions of a feed with markers, which have no keys."""
+    """Die when the records of the n-th transaction with a feed's markers are written, and it is not
+    committed. Markers are the records without a key."""
     write, finish, calls, marked = (
         TransactionalProducer._write,
         TransactionalProducer._finish,
@@ -206,7 +209,7 @@ def freeze_before_commit(nth: int) -> None:
 def freeze_before_fencing(nth: int) -> None:
     """Stop before a feed's writer fences the one before it, until somebody lets the process go on.
 
-    It says ``has fenced`` after that.
+    After the fencing it prints ``has fenced``.
     """
     original, left = TransactionalProducer.open, [nth]
 
@@ -223,7 +226,7 @@ def freeze_before_fencing(nth: int) -> None:
 
 
 def freeze_before_rebuilding(partitions: int) -> None:
-    """Stop once so many partitions have read their changelogs, before any of them makes use of that."""
+    """Stop once so many partitions have read their changelogs, before any of them uses what it has read."""
     original, left, lock, resumed = PartitionState._rebuild, [partitions], threading.Lock(), threading.Event()
 
     def patched(self: PartitionState, copy: LocalStore) -> PartitionProcessor | None:
@@ -276,7 +279,7 @@ def look_idle(_: int) -> None:
 
 
 def fail_to_open(_: int) -> None:
-    """Meet an error at the start that nobody has a sentence for."""
+    """Fail at the start with an error for which there is no sentence."""
 
     def patched(self: Runtime, settings: Settings, schema_ids: SchemaIds, machine: Any = None) -> None:
         raise RuntimeError("nobody thought of this")

@@ -1,4 +1,4 @@
-"""The shop's log through feeds of several forms, and what a sink holds once it has read up to a marker."""
+"""Feeds of several forms on the shop's log, and the rows that a sink has once it has read up to a marker."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def create_feed(scenario: Scenario, name: str, options: str) -> ShopFeed:
 
 
 def last_marker(scenario: Scenario, feed: ShopFeed, worker: WorkerProcess) -> Mapping[int, int]:
-    """Wait until the feed's markers cover the whole history; the rows' end offsets that they name."""
+    """Wait until the feed's markers cover the whole history. Return the end offsets of the rows that the last
+    marker names."""
     end = max(version.timestamp for version in scenario.log.history)
     found: dict[int, int] = {}
     deadline = time.monotonic() + _FEED_S
@@ -78,7 +79,7 @@ def last_marker(scenario: Scenario, feed: ShopFeed, worker: WorkerProcess) -> Ma
 
 
 def _markers(scenario: Scenario, feed: ShopFeed) -> Iterator[tuple[int, Any]]:
-    """Yield what comes on the side topic; (-1, None) while nothing does."""
+    """Yield the records that come on the side topic; (-1, None) while none comes."""
     consumer = Consumer(
         {
             "bootstrap.servers": scenario.bootstrap,
@@ -101,7 +102,8 @@ def _markers(scenario: Scenario, feed: ShopFeed) -> Iterator[tuple[int, Any]]:
 def wait_for_sink(
     scenario: Scenario, connect: ConnectWorker, connector: str, topic: str, ends: Mapping[int, int]
 ) -> None:
-    """Wait until a connector has committed these ends of a topic; one that broke off says why."""
+    """Wait until a connector has committed these ends of a topic. Raises with the connector's own error if it
+    has failed."""
     group = f"connect-{connector}"
     consumer = Consumer({"bootstrap.servers": scenario.bootstrap, "group.id": group})
     places = [TopicPartition(topic, number) for number in ends]

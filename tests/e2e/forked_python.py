@@ -1,10 +1,10 @@
 """Worker processes that need not import the worker: each is forked from one process that has done so.
 
 To import what a worker is made of takes a second and a half of processor time, more than most tests need of
-it afterwards. So the first worker of a test process has a process started that imports it and does nothing
-else; every worker is a fork of that one, with an environment, arguments, signals, output and an exit status
-of its own, as when ``python -m`` starts it. The import runs no thread, reads no setting, connects to nobody.
-What it makes is the kernel, compiled.
+it afterwards. So the first worker of a test process starts another process, which imports all this and does
+nothing else. Every worker is a fork of that process, with an environment, arguments, signals, output and an
+exit status of its own, as when ``python -m`` starts it. The import starts no thread, reads no setting and
+connects to nothing. The only thing that it makes is the compiled kernel.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _FORKS.set_forkserver_preload(_IMPORTED)
 
 
 class ForkedPython:
-    """``python`` with ``arguments``, a module's, in the checkout; to be used as a `subprocess.Popen`."""
+    """A process that runs ``python`` in the checkout with ``arguments``, which name a module. It is used like
+    a `subprocess.Popen`."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start it; what it writes is appended to ``log``. It does not outlive this process's orderly end."""
+        """Start it. Its output is appended to ``log``. It does not outlive this process's orderly end."""
         self.args = tuple(arguments)
         self._process = _FORKS.Process(target=_run, args=(self.args, dict(environment), log), daemon=True)
         self._process.start()
@@ -59,7 +60,7 @@ class ForkedPython:
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """The same."""
+        """Return ``returncode`` as it is now."""
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:

@@ -1,7 +1,8 @@
-"""Compiles the kernel when it is imported: forks of the process have it then, as they have its modules.
+"""Compiles the kernel when this module is imported. Forks of the process then have the kernel, as they have
+the modules of the process.
 
-To compile it takes a worker 0.16 s of processor time. Here one thread does it, and no other is left: a fork
-has only the thread that forks.
+To compile it takes a worker 0.16 s of processor time. Here a single thread does it, and no other thread is
+left, because a fork has only the thread that forks.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class LiveFeed:
 
     @property
     def view(self) -> FeedView:
-        """The feed, as its records tell it now."""
+        """The feed, as its records in the jobs topic tell it now."""
         return self._jobs.feed(self.id)
 
     @property
@@ -64,7 +64,8 @@ class LiveFeed:
         return self._jobs.feed(self.id).high_water or ZERO
 
     def marker(self, worker: WorkerProcess) -> Timestamp:
-        """The last marker, as the worker tells: no reader outlives a cluster that stands still.
+        """The last marker, as the worker tells it. A reader of the topics would fail while the cluster stands
+        still.
 
         Zero while the worker has no frontier of the feed, as between two epochs.
         """
@@ -78,16 +79,17 @@ class LiveFeed:
         worker.wait_until(lambda: self.marker(worker) >= now, f"a marker at {now}", 120)
 
     def finish(self, worker: WorkerProcess, history: Path, start: Timestamp | None = None) -> AuditReport:
-        """Once the load has ended: wait until markers have passed the last of it, and audit it all.
+        """Wait until markers are above everything that the ended load has written, and audit the whole
+        output.
 
-        What is at or below ``start``, or the feed's own, is not expected.
+        Rows at or below ``start``, or by default at or below the feed's own start, are not expected.
         """
         versions = History.load(history)
         last = max(version.timestamp for version in versions)
         worker.wait_until(lambda: self.marker(worker) >= last, f"a marker at {last}", 120)
         targets = self._topics.targets
         places = {TopicPartition(each.topic, n) for each in targets for n in range(each.partitions)}
-        wait_until_ended(self._sink.bootstrap_servers, places)  # the worker tells of it a moment before
+        wait_until_ended(self._sink.bootstrap_servers, places)  # readers see it a moment later
         report = self.audit(versions, start)
         assert report.covered >= last, str(report)
         return report

@@ -34,7 +34,7 @@ from tidegate.verify import AuditOptions, AuditReport, ExpectedVersion, TopicRec
 
 PARTITIONS: Final = 3
 ROWS_PER_S: Final = 300
-MANY_ROWS_PER_S: Final = 1_000  # where a test needs much in flight, or belongs to `make soak`
+MANY_ROWS_PER_S: Final = 1_000  # where a test needs many rows in flight, or belongs to `make soak`
 _LOOK_AGAIN_S: Final = 0.1
 _COMES_S: Final = 120.0
 _PASSES_S: Final = 300.0  # as for `create_feed`, and Spark has to catch up
@@ -57,7 +57,8 @@ class LiveLoad:
         self.app_id = f"{prefix}app"
         self._directory = directory
         self._history = directory / "history"
-        # A committed reader waits for open transactions, and those for a processor that others want as well.
+        # A reader of committed records waits for open transactions, and these wait for a processor that other
+        # processes use too.
         self._connection = KafkaConnection(bootstrap, timeout_s=60)
         self._board = Board(prefix)
         self._jobs: Jobs | None = None
@@ -132,7 +133,7 @@ class LiveLoad:
         )
 
     def find_feed(self) -> None:
-        """Take the only feed for the load's own, which somebody else has asked for."""
+        """Use the only feed of the application as the load's own. Somebody else has asked for it."""
         ((self._feed_id, _),) = self.jobs.view().feeds()
 
     def follow_feed(self) -> None:
@@ -191,7 +192,8 @@ class LiveLoad:
         return OutputTopics.now(self._connection, [topic]).records()
 
     def finish(self) -> AuditReport:
-        """Stop the writes, wait until markers have passed the last of them everywhere, and audit it all."""
+        """Stop the writes, wait until the markers of every partition are above the last of them, and audit
+        the whole output."""
         self.store.require_running()
         self.drain()
         now = Timestamp(time.time_ns())
@@ -202,7 +204,7 @@ class LiveLoad:
         return report
 
     def end_store(self) -> None:
-        """Let the store write what it has begun, its history too, and end."""
+        """Let the store write what it has begun, and its history, and then end."""
         self.drain()
         self.store.ask_to_stop()
         self.store.wait()
@@ -223,7 +225,7 @@ class LiveLoad:
         return History.load(self._history)
 
     def expected(self) -> Iterator[ExpectedVersion]:
-        """The rows that the feed owes, once the store has ended."""
+        """Return the rows that the feed has to have written, once the store has ended."""
         feed = FeedTopics.of(self._known_id, self.feed)
         return expected_versions(
             self.history,
@@ -266,7 +268,7 @@ class LiveLoad:
         deadline = begun + timeout_s
         while not true():
             assert time.monotonic() < deadline, f"waited in vain for {what}\n{self._logs()}"
-            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the workers'
+            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is for the workers
             begun = time.monotonic()
 
     def _logs(self) -> str:
@@ -289,7 +291,8 @@ def live_load(
     store: Mapping[str, int] | None = None,
     rows_per_s: int = ROWS_PER_S,
 ) -> Iterator[LiveLoad]:
-    """A load that ends with the context. ``store`` has fields of ``StoreOptions`` that differ."""
+    """Yield a load that ends with the context. ``store`` has those fields of ``StoreOptions`` that differ
+    from the usual."""
     load = LiveLoad(bootstrap, prefix, directory, seed, store or {}, rows_per_s)
     try:
         yield load

@@ -22,7 +22,7 @@ def log_ends(scenario: Scenario) -> dict[int, int]:
 
 
 def next_offsets(worker: WorkerProcess) -> dict[int, int]:
-    """Return where each partition of the worker reads on."""
+    """Return the next offset that each partition of the worker reads."""
     partitions = worker.ask("/status")["partitions"]
     return {partition["partition"]: partition["next_offset"] for partition in partitions}
 

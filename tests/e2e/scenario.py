@@ -31,8 +31,8 @@ from tidegate.verify import AuditReport, ExpectedVersion, Verdict, audit
 
 PARTITIONS: Final = 3
 OUTPUT_PARTITIONS: Final = 3
-#: A session that expires long after every time limit of the tests. A worker that counts in them what it opens
-#: must not be thrown out because the machine stood still.
+#: The time after which a session expires: long after every time limit of the tests. Some tests count what a
+#: worker opens; the group must not throw that worker out because the machine stood still.
 LONG_SESSION_MS: Final = 600_000
 HEAD_RECORDS: Final = 5
 _LOOK_AGAIN_S: Final = 0.2
@@ -54,7 +54,7 @@ def _head_is_read(worker: WorkerProcess, records: int) -> bool:
 
 
 class Scenario:
-    """Topics are named by ``prefix``; files stand below ``directory``."""
+    """An application on a broker. Its topics are named by ``prefix``; its files stand below ``directory``."""
 
     def __init__(
         self, bootstrap: str, prefix: str, directory: Path, log: SimulatedLog, *, create_log: bool = True
@@ -69,7 +69,7 @@ class Scenario:
         self.output = self.connection
         self.topic = f"{prefix}accounts"
         self.feed: Activate | None = None
-        #: What the feed's options have beside the usual.
+        #: The options of the feed that differ from the usual ones.
         self.more_options: Mapping[str, Any] = {}
         self._written = 0
         self._producer = Producer(
@@ -122,7 +122,7 @@ class Scenario:
     def create_feed(self, worker: WorkerProcess, feed_id: str = "bank") -> FeedView:
         """Create a feed on all tables, and wait until it runs.
 
-        The log's first records are written before: they describe the tables and the ranges.
+        Before that, the first records of the log are written, which describe the tables and the ranges.
         """
         self.write_head(worker)
         options = FeedOptions(
@@ -139,12 +139,14 @@ class Scenario:
         return feed
 
     def write_head(self, worker: WorkerProcess, records: int = HEAD_RECORDS) -> None:
-        """Write what describes the tables and the ranges, and wait until the worker has read it."""
+        """Write the records that describe the tables and the ranges, and wait until the worker has read
+        them."""
         self.append(records)
         worker.wait_until(lambda: _head_is_read(worker, records), "the head of the log to be read")
 
     def follow(self, feed: FeedView, topic: str, output: KafkaConnection | None = None) -> None:
-        """Expect and audit this feed's rows from now on; ``output`` is its sink's cluster, if not ours."""
+        """Expect and audit this feed's rows from now on. ``output`` is its sink's cluster, if that is not the
+        scenario's own."""
         self.output = output or self.connection
         state = feed.current_state
         assert feed.definition is not None
@@ -168,7 +170,8 @@ class Scenario:
 
     @property
     def written(self) -> int:
-        """The number of records that are written of each log partition, where it has as many."""
+        """The number of records that `append` has written of each log partition. A shorter partition has
+        written all of its records."""
         return self._written
 
     def rewind(self) -> None:
@@ -184,7 +187,7 @@ class Scenario:
     # ---- output
 
     def reference(self) -> ReferenceEngine:
-        """The in-memory engine after the whole log."""
+        """Return the in-memory engine after it has processed the whole log."""
         assert self.feed is not None
         engine = ReferenceEngine(PARTITIONS, [self.feed])
         for number, records in enumerate(self.log.partitions):
@@ -223,7 +226,7 @@ class Scenario:
         while (covered := self.covered()) < last:
             assert worker.running, f"the worker ended\n{worker.text[-20_000:]}"
             assert time.monotonic() < deadline, f"covered {covered} of {last}\n{worker.text[-20_000:]}"
-            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the worker's
+            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is for the worker
             begun = time.monotonic()
         report = self.audit()
         assert report.verdict is not Verdict.VIOLATED, str(report)
@@ -242,7 +245,7 @@ class Scenario:
             markers: dict[int, Timestamp] = dict.fromkeys(range(OUTPUT_PARTITIONS), Timestamp(0))
             for record in topics.records():
                 if record.key is not None:
-                    continue  # a row: most of what is read, and read again at the next look
+                    continue  # a row: most records are rows, and they are read again at the next look
                 decoded = _DECODER.decode(record.key, record.value)
                 assert isinstance(decoded, MarkerRecord)
                 markers[record.partition] = max(markers[record.partition], decoded.resolved)

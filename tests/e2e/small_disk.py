@@ -27,7 +27,7 @@ class SmallDisk:
     """
 
     def __init__(self, path: Path, size_bytes: int) -> None:
-        """Mount it; skips the test where the kernel does not let us."""
+        """Mount it. Skips the test if the kernel does not allow that."""
         path.mkdir(parents=True, exist_ok=True)
         hold = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _HOLD, "hold"]
         self._holder = subprocess.Popen(
@@ -45,7 +45,8 @@ class SmallDisk:
         self._ballast = self.path / "ballast"
 
     def arguments(self, *python: str) -> tuple[str, ...]:
-        """Return what to give to Python instead of ``python``, so that it runs with the disk in its place."""
+        """Return what to give to Python instead of the arguments ``python``, so that it runs with the disk at
+        ``mounted_at``."""
         return ("-m", "tests.e2e.small_disk", str(self._holder.pid), *python)
 
     def fill(self) -> None:

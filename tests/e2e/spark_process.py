@@ -1,4 +1,5 @@
-"""A Spark driver as a process group of its own: Python, its Java, and the Python workers of that."""
+"""A Spark driver as a process group of its own: Python, its Java process, and the Python workers of that Java
+process."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Cluster(NamedTuple):
 class SparkCommand:
     """``tidegate spark`` with these arguments, for the application of a load; its log is in ``directory``.
 
-    Where a ``cluster`` is given it runs there, from a directory outside the checkout.
+    If a ``cluster`` is given, the command runs there, from a directory outside the checkout.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class SparkCommand:
         return self._log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """End all of it at once, as a lost machine would."""
+        """Kill all processes of it at the same time, as if the machine were lost."""
         assert self._process.poll() is None, self.text
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -80,7 +81,8 @@ class SparkCommand:
         return self._process.poll() is None
 
     def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = 240.0) -> None:
-        """Return once ``true``. ``AssertionError`` with its log when it ends before, or takes too long."""
+        """Return once ``true``. Raises ``AssertionError`` with its log when it ends before that, or when the
+        wait takes too long."""
         deadline = time.monotonic() + timeout_s
         while not true():
             assert self.running, f"ended before {what}\n{self.text[-5_000:]}"

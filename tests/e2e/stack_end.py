@@ -32,7 +32,7 @@ def nothing_is_left_of(
 ) -> None:
     """Run ``server``, let ``use`` work with it, end it, and see that its processes, port and files are gone.
 
-    Its processes are those that came into being with it here, the watcher among them, and their children.
+    Its processes are those that this process started for it, with the watcher among them, and their children.
     """
     others = children_of(os.getpid())
     with server as running:

@@ -1,4 +1,5 @@
-"""The state of a scenario's partitions: as it stands in the changelogs, and as it is without a crash."""
+"""The state of a scenario's partitions: as it stands in the changelogs, and as it would be without a
+crash."""
 
 from __future__ import annotations
 
@@ -25,17 +26,19 @@ from tidegate.worker.process.settings import Settings
 from tidegate.worker.state.changelog import Changelog, ChangelogReader
 from tidegate.worker.state.store import PartitionStore
 
-#: (log partition, table, key) to value.
+#: A map from (log partition, table, key) to value.
 Rows: TypeAlias = Mapping[tuple[int, StateTable, bytes], bytes]
 
 _CACHE: Final = Cache(1 << 20)
 _VERSION: Final = 1  # bytes, in front of each row
-#: Not compared: a feed's row says what was negotiated about its start, not what the log says.
+#: The tables that are compared. That of feeds is not: a feed's row tells of messages about its start, not of
+#: the log.
 _COMPARED: Final = (StateTable.RANGES, StateTable.INTENTS, StateTable.DESCRIPTORS)
 
 
 def wait_until_state_is_that_without_a_crash(scenario: Scenario, worker: WorkerProcess) -> None:
-    """Return once the committed state is what an undisturbed processor has after as much of the log."""
+    """Return once the committed state is the same as that of an undisturbed processor that has read as much
+    of the log."""
     expected = _without_a_crash(scenario)
     assert any(table is StateTable.INTENTS for _, table, _ in expected), "no transaction is open here"
     wait_until_read(scenario, worker)
@@ -87,7 +90,7 @@ def _comparable(rows: Iterable[tuple[int, StateChange]]) -> Rows:
 
 
 def _content(table: StateTable, key: bytes, value: bytes) -> bytes:
-    """A row without what depends on where batches ended, or on messages about feeds."""
+    """Return a row without the parts that depend on where batches ended, or on messages about feeds."""
     if key == POSITION_KEY:
         return b"%d" % read_position(value).offset
     if table is StateTable.DESCRIPTORS:

@@ -38,7 +38,8 @@ def create(admin: AdminClient, topic: str) -> None:
 
 
 def grow(scenario: Scenario, topic: str, partitions: int) -> None:
-    """Give the topic as many partitions; returns once the broker tells of them: a moment after the answer."""
+    """Give the topic as many partitions. Returns once the broker tells of them, which is a moment after its
+    answer."""
     admin = AdminClient({"bootstrap.servers": scenario.bootstrap})
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
     deadline = time.monotonic() + _TOLD_S
@@ -48,9 +49,9 @@ def grow(scenario: Scenario, topic: str, partitions: int) -> None:
 
 
 def cut(admin: AdminClient, places: Sequence[TopicPartition]) -> None:
-    """Take the records below each place's offset away, as a retention would.
+    """Delete the records below each place's offset, as retention would.
 
-    A topic that was compacted until just now may be that for the broker for another moment.
+    Try again for a while: a topic that was compacted until just now may still be compacted for the broker.
     """
     deadline = time.monotonic() + _TOLD_S
     while True:

@@ -1,4 +1,4 @@
-"""The true states of a store's table at any time, for whoever has read it through a feed."""
+"""The true states of a store's table at any time. Tests compare them with what was read through a feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate.verify import ExpectedVersion
 
 
 class TrueStates:
-    """The rows of one topic's table at any timestamp, out of what the store committed."""
+    """The rows of one topic's table at any timestamp, according to what the store committed."""
 
     def __init__(self, expected: Iterable[ExpectedVersion], topic: str) -> None:
         self._versions: defaultdict[bytes, list[tuple[Timestamp, dict[str, Any] | None]]] = defaultdict(list)

@@ -13,7 +13,7 @@ from tests.shared_broker import PATIENT
 
 @dataclass(frozen=True, slots=True)
 class TwoClusters:
-    """The clusters ``home`` and ``away``, and the ``address`` of both, whichever it means."""
+    """The clusters ``home`` and ``away``, and the one ``address`` that means either of them."""
 
     address: MovingAddress
     home: KafkaBroker
@@ -21,11 +21,11 @@ class TwoClusters:
 
     @property
     def servers(self) -> str:
-        """The address, as clients are given it."""
+        """The address in the form that clients take."""
         return self.address.address
 
     def turn_to(self, cluster: KafkaBroker) -> None:
-        """Have the address mean the cluster: whoever is connected has to connect anew."""
+        """Have the address mean the cluster. All clients have to connect again."""
         self.address.means = cluster.bootstrap
         self.address.cut()
 

@@ -21,9 +21,11 @@ _LOOK_AGAIN_S: Final = 0.05
 
 
 class WorkerProcess:
-    """``python`` with ``arguments``, by default the Faust worker, in the environment of ``settings``.
+    """A process that runs ``python`` with ``arguments``, by default the Faust worker, in the environment of
+    ``settings``.
 
-    ``fresh`` for an interpreter that has imported nothing yet, as an operator's; see `ForkedPython`.
+    With ``fresh`` the interpreter has imported nothing yet, as when an operator starts it; otherwise see
+    `ForkedPython`.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class WorkerProcess:
         self._process.wait()
 
     def pause(self) -> None:
-        """Freeze it: the group takes it for dead, and it does not know."""
+        """Freeze it. The group then believes that it is dead, and it does not know that."""
         self._process.send_signal(signal.SIGSTOP)
 
     def wait_until_frozen(self) -> None:
@@ -95,17 +97,19 @@ class WorkerProcess:
         self.wait_until(lambda: text in self.text, f"{text!r} in its log", timeout_s)
 
     def wait_until(self, true: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-        """Return once ``true``; ``AssertionError`` with its log when it ends before, or takes too long."""
+        """Return once ``true``. Raises ``AssertionError`` with its log when it ends before that, or when the
+        wait takes too long."""
         begun = time.monotonic()
         deadline = begun + timeout_s
         while not true():
             if not self.running or time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain for {what}\n{self.told()}")
-            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is the worker's
+            time.sleep(max(_LOOK_AGAIN_S, time.monotonic() - begun))  # half of the time is for the worker
             begun = time.monotonic()
 
     def told(self) -> str:
-        """The end of its log, and its status, or why there is none: it may not have come to its server."""
+        """Return the end of its log, and its status, or why there is none: its status server may not have
+        started yet."""
         if not self.running:
             return f"{self.text[-20_000:]}\nThe worker ended with {self._process.returncode}."
         try:

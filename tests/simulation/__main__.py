@@ -20,7 +20,7 @@ from tests.simulation.plan import PROFILES, draw
 from tests.simulation.run import CALM_S, Outcome, Run
 from tidegate.kernel.kernel_mode import VARIABLE, KernelMode, kernel_mode
 
-#: Every so many seeds the kernel runs beside Python, and a difference ends the worker.
+#: In one of so many seeds the kernel runs beside Python, and a difference ends the worker.
 _SEEDS_PER_CHECK: Final = 2
 
 
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--verbose", action="store_true", help="print what everybody says")
     asked = parser.parse_args(arguments)
     _fix_order_of_sets(arguments)
-    warnings.filterwarnings("ignore", message="coroutine .* was never awaited")  # its process was killed
-    gc.freeze()  # every run ends with a collection, which need not look at modules
+    warnings.filterwarnings("ignore", message="coroutine .* was never awaited")  # a killed process had it
+    gc.freeze()  # every run ends with a garbage collection, which need not look at modules
     begun = time.monotonic()
     first = time.time_ns() // 10**9 if asked.seed is None else asked.seed
     seed, found = first, 0
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str]) -> int:
         or time.process_time() < asked.cpu_seconds
     ):
         if cpus:
-            # Threads take turns: to hand a turn over to another CPU takes a quarter more computing, and half
-            # of the time where that one is busy.
+            # Threads take turns. To hand a turn over to another CPU costs a quarter more computing, and half
+            # of the time if that CPU is busy.
             os.sched_setaffinity(0, {cpus[(os.getpid() + seed) % len(cpus)]})
         with DEFECTS[asked.defect]() if asked.defect else nullcontext():
             echo = print if asked.verbose else None
@@ -80,9 +80,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _kernel(seed: int, defect: str | None) -> KernelMode:
-    """Return what the kernel does in a run: what the environment says, else it checks Python in some runs.
+    """Return the mode of the kernel in a run: that of the environment, or otherwise in some runs the check of
+    Python.
 
-    It does not check Python with a defect: it would find the defect, and the judge is what is tried.
+    The kernel does not check Python with a planted defect: it would find the defect before the judge, and the
+    judge is to be tested.
     """
     if VARIABLE in os.environ:
         return kernel_mode()
@@ -90,7 +92,8 @@ def _kernel(seed: int, defect: str | None) -> KernelMode:
 
 
 def _fix_order_of_sets(arguments: Sequence[str]) -> None:
-    """Sets of texts are iterated in an order that Python draws for each process, unless it is told."""
+    """Make the iteration order of sets of texts the same in each process: by default Python draws it at
+    random."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *arguments])

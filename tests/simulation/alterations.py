@@ -19,8 +19,8 @@ from tidegate.rows.stored_descriptor import encode_descriptor
 class Altered:
     """Another workload's transactions, and a schema change ``before`` some of them, by their numbers.
 
-    The columns are nullable and without a default: rows that stand are not written again, and those that the
-    workload goes on to write have none of them. ``renames`` is the share of the changes that give a table
+    The columns are nullable and without a default. So existing rows are not written again, and rows that the
+    workload writes later have no value for them. ``renames`` is the share of the changes that give a table
     another name instead.
     """
 

@@ -1,7 +1,7 @@
 """Clients of the cluster in memory that behave as librdkafka's do, errors included, and their network.
 
-Everything that a client does by itself belongs to its process: it stops while that is paused, and is over
-when it dies. What was sent before arrives all the same.
+Everything that a client does by itself belongs to its process: it stops while the process is paused, and is
+over when the process dies. What was sent before arrives all the same.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _BEGINNING: Final = -2
 _CALM_S: Final = 0.002
 _REFUSED: Final = 0.3
 _RETRY_S: Final = 0.5
-_SOON: Final = 4  # ways over the network: what follows an answer is on its way then
+_SOON: Final = 4  # ways over the network: the message that follows an answer is on its way by then
 _CALM_RECORDS: Final = 1_000
 _GONE_S: Final = 0.5  # half a minute on a real broker
-_UNBLAMED: Final = 0.5  # of the producers with rows for a topic that is gone: they give them up without blame
+_UNBLAMED: Final = 0.5  # of producers with rows for a topic that is gone: these blame no row
 _WARNING: Final = 30
-_DEFAULTS: Final = {"max.message.bytes": "1048588"}  # of topics, as Kafka has it
+_DEFAULTS: Final = {"max.message.bytes": "1048588"}  # of topics, as in Kafka
 _LOOK_S: Final = 0.01
-_IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than it was asked to
+_IDLE_POLL_S: Final = 2.0  # a poll that nobody waits for may take longer than its timeout
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """The way to the broker; shares between 0 and 1, times in seconds."""
+    """The options of the network to the broker. Shares are between 0 and 1, times in seconds."""
 
     usual_s: float = 0.003
     #: Requests that take up to ``slow_s``.
     slow: float = 0.02
     slow_s: float = 0.5
-    #: Requests with records that break their producer's sequence: it comes to its end.
+    #: Requests with records that break their producer's sequence, which ends the producer.
     refused: float = 0.0
     #: Commits that the coordinator wants to be written again.
     aborted: float = 0.0
@@ -70,12 +70,12 @@ def cluster_name(sink: str) -> str:
 
 
 def stranger_name(sink: str) -> str:
-    """The id of the cluster that its address means at times."""
+    """The id of the other cluster that the sink's address means at times."""
     return f"stranger at {sink}"
 
 
 class Grown(enum.Enum):
-    """The owner of the limit that a row is above: the producer, or the broker."""
+    """The one whose limit a row exceeds: the producer, or the broker."""
 
     FOR_US = enum.auto()
     FOR_THE_BROKER = enum.auto()
@@ -100,7 +100,7 @@ class Network:
         self._failed_over: set[str] = set()
         self._when_told: dict[str, Action] = {}
         self._limits: dict[str, tuple[int, Grown]] = {}
-        #: What acknowledgements of a sink take longer, by its name.
+        #: The additional seconds that acknowledgements of a sink take, by the sink's name.
         self.late_s: dict[str, float] = {}
 
     def delay(self) -> float:
@@ -117,30 +117,31 @@ class Network:
         return not self.calm and self._losing.random() < self.options.lost
 
     def away(self, partition: Partition, now: float) -> float:
-        """Return how long the partition has no leader yet, as far as is known."""
+        """Return how much longer the partition has no leader, as far as is known."""
         away = self._down.get((partition.topic, partition.number), 0.0) - now
         return 0.0 if self.calm else max(0.0, away, self.stands(_sink_of(partition), now))
 
     # ---- sinks, by their names: all that one has, whatever cluster it is on
 
     def stand_still(self, sink: str, until: float) -> None:
-        """The sink takes no record up to ``until``, nor does its cluster answer if it has one of its own."""
+        """Let the sink take no record up to ``until``. If it has a cluster of its own, that does not answer
+        either."""
         self._standing[sink] = max(until, self._standing.get(sink, 0.0))
 
     def stands(self, sink: str, now: float) -> float:
-        """Return how long the sink stands still yet."""
+        """Return how much longer the sink stands still."""
         return 0.0 if self.calm else max(0.0, self._standing.get(sink, 0.0) - now)
 
     def refuse(self, sink: str, until: float) -> None:
-        """The sink breaks the sequence of some producers whose records come up to ``until``."""
+        """Let the sink break the sequence of some producers whose records come up to ``until``."""
         self._refusing[sink] = until
 
     def fail_next(self, sink: str) -> None:
-        """The cluster answers the sink's next request with records with an error that passes by itself."""
+        """Let the cluster answer the sink's next request that has records with a transient error."""
         self._failing.add(sink)
 
     def fails(self, partition: Partition) -> bool:
-        """Whether a request with records has such an answer."""
+        """Whether a request with records gets a transient error (``fail_next``)."""
         sink = _sink_of(partition)
         fails = sink in self._failing
         self._failing.discard(sink)
@@ -155,11 +156,12 @@ class Network:
         return _sink_of(partition) in self._gone
 
     def grow(self, sink: str, grown: Grown) -> None:
-        """The next row for the sink is too large, however often it is sent."""
+        """Let the next row for the sink be too large, however often it is sent."""
         self._grown.add((_name(sink), grown))
 
     def limit(self, sink: str, max_bytes: int, grown: Grown) -> None:
-        """Let no record of the sink that has a value have more bytes in it and its key."""
+        """Let the sink refuse every record that has a value, and in which value and key together have more
+        bytes."""
         self._limits[_name(sink)] = max_bytes, grown
 
     def is_too_large(self, partition: Partition, record: SentRecord, grown: Grown) -> bool:
@@ -182,12 +184,13 @@ class Network:
         self._when_told[sink] = then
 
     def told(self, sink: str) -> Action | None:
-        """Return the action to call soon, since the cluster tells its id now; ``None`` for none."""
+        """Return the action that ``when_told`` has noted, since the cluster tells its id now; ``None`` for
+        none. It is to be called soon."""
         return self._when_told.pop(sink, None)
 
     def fail_over(self, sink: str) -> None:
-        """Let the address mean another cluster for good; what makes it strange then brings the former cluster
-        back."""
+        """Let the address mean another cluster for good; while it is strange after that, it means the former
+        cluster again."""
         self._failed_over.add(sink)
 
     def has_failed_over(self, sink: str) -> bool:
@@ -195,12 +198,12 @@ class Network:
         return sink in self._failed_over
 
     def is_strange(self, sink: str, now: float) -> bool:
-        """Whether it does now."""
+        """Whether its address means another cluster now."""
         for_a_while = not self.calm and self._strange.get(sink, 0.0) > now
         return for_a_while is not self.has_failed_over(sink)
 
     def refuses(self, partition: Partition, now: float) -> bool:
-        """Whether a request's records break their sequence."""
+        """Whether a request's records break the sequence of their producer now."""
         refusing = self._refusing.get(_sink_of(partition), 0.0) > now
         return self.happens(self.options.refused) or (refusing and self.happens(_REFUSED))
 
@@ -210,7 +213,7 @@ class Network:
         return self.delay() + late_s
 
     def take_down(self, partition: Partition, until: float) -> None:
-        """The partition has no leader up to ``until``."""
+        """Let the partition have no leader up to ``until``."""
         self._down[partition.topic, partition.number] = until
 
     def happens(self, share: float) -> bool:
@@ -222,13 +225,13 @@ class Network:
         return self._rng.randint(1, self.options.fetch_records)
 
     def request_size(self) -> int:
-        """Return how many records a producer sends at once. In the end all sinks follow, whatever a scan
-        gives."""
+        """Return how many records a producer sends at once. At the end of a run it is many, so that all sinks
+        keep up with whatever a scan gives."""
         return _CALM_RECORDS if self.calm else self.fetch_size()
 
     def queue_size(self) -> int:
-        """Return how many records a producer keeps; in the end as many as it sends at once, for the same
-        reason."""
+        """Return how many records a producer keeps; at the end of a run as many as it sends at once
+        (``request_size``)."""
         return max(_CALM_RECORDS, self.options.queue_records) if self.calm else self.options.queue_records
 
 
@@ -273,7 +276,7 @@ _Delivered = Callable[[KafkaError | None, Message], None]
 
 
 class _Heard:
-    """The news that a client hears of its cluster: librdkafka logs it where that is another one than
+    """The news that a client hears of its cluster. librdkafka logs it if the cluster is another one than
     before."""
 
     def __init__(self) -> None:
@@ -281,7 +284,7 @@ class _Heard:
         self._lines: deque[str] = deque()
 
     def hear_of(self, cluster_id: str) -> bool:
-        """Whether it is another one."""
+        """Note the id of the cluster that answers. Return whether it is another cluster than before."""
         is_another = self._known not in ("", cluster_id)
         if is_another:
             self._lines.append("Broker reports different ClusterId")
@@ -304,7 +307,7 @@ class SimProducer:
         self._heard = _Heard()
         self._epoch = -1
         self._fenced = False
-        self._unknown = False  # another cluster has refused what was begun, which can only be aborted
+        self._unknown = False  # another cluster has refused the open transaction, which can only be aborted
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._reports: deque[tuple[_Delivered, KafkaError | None, Message]] = deque()
         self._waiting: list[Action] = []
@@ -348,7 +351,7 @@ class SimProducer:
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "above message.max.bytes"))
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        """Metadata, asked for by this client."""
+        """Return metadata of the cluster, after a request to it."""
         self._machine.wait()
         found = self._machine.cluster_id
         self.hear_of(found)
@@ -361,7 +364,7 @@ class SimProducer:
             self._wake()
 
     def poll(self, timeout: float = 0.0) -> int:
-        """Serve delivery reports; waits for some. Raises what has ended the producer, once."""
+        """Serve delivery reports; waits for some. Raises the error that has ended the producer, once."""
         self._machine.process.require_alive()
         if not self._reports and timeout and (self._fatal is None or self._fatal_told):
             self._wait(max(timeout, _IDLE_POLL_S) if self._id is None else timeout)
@@ -386,13 +389,14 @@ class SimProducer:
         return self._records
 
     def purge(self) -> None:
-        """Give up what is not answered; what is on its way arrives, or does not."""
+        """Give up all records without an answer. Those that are on their way may still arrive, or not."""
         for lane in self._lanes.values():
             lane.purge()
         self._lanes.clear()
 
     def end(self, error: KafkaError) -> None:
-        """An answer says that the producer's sequence has a gap. A transactional one can abort."""
+        """End the producer: an answer says that its sequence has a gap. A transactional producer can still
+        abort."""
         if self._id is None and self._fatal is None:
             self._fatal = error
             self._wake()
@@ -435,8 +439,8 @@ class SimProducer:
 
     def abort_transaction(self, timeout: float) -> None:
         while self.flush(timeout) and not self._fenced:
-            pass  # what is on its way must not come to the next transaction
-        if self._unknown:  # librdkafka asks whoever is there for another epoch
+            pass  # records that are on their way must not get into the next transaction
+        if self._unknown:  # librdkafka asks the cluster that answers, whichever it is, for another epoch
             self._unknown = False
             self.init_transactions(timeout)
         else:
@@ -477,7 +481,7 @@ class SimProducer:
 
     @cached_property
     def destroys_partitions(self) -> bool:
-        """Whether it has thrown the partitions of a deleted topic away before it tells of their rows."""
+        """Whether it throws the partitions of a deleted topic away before it reports their rows."""
         return self._machine.network.happens(_UNBLAMED)
 
     @property
@@ -486,22 +490,22 @@ class SimProducer:
         return not self._busy
 
     def append(self, place: Partition, records: Sequence[SentRecord]) -> int:
-        """A request has arrived."""
+        """Append the records of a request that has arrived at the broker."""
         broker = self._machine.broker
         if self._id is None:
             return broker.append(place, records)
         return broker.append_in_transaction(self._id, self._epoch, place, records)
 
     def fence(self) -> None:
-        """An answer says that the epoch is over."""
+        """Note that the producer's epoch is over, as an answer says."""
         self._fenced = True
 
     def doubt(self) -> None:
-        """An answer says that the cluster knows nothing of the producer."""
+        """Note that the cluster does not know the producer, as an answer says."""
         self._unknown = True
 
     def report(self, delivered: _Delivered, error: KafkaError | None, message: Message) -> None:
-        """A record was delivered, or was not."""
+        """Report that a record was delivered, or was not."""
         self._reports.append((delivered, error, message))
         self._wake()
 
@@ -536,8 +540,8 @@ class _Lane:
         self.wake()
 
     def wake(self) -> None:
-        """Send what is queued, unless a request is on its way, or one was refused: an idempotent producer's
-        later requests are refused then as well, for their sequence has a gap."""
+        """Send what is queued, unless a request is on its way, or was refused. After a refusal an idempotent
+        producer's later requests are refused as well, for their sequence has a gap."""
         if self._queue and not self._sending and not self._refused and self._producer.may_send:
             self._sending = True
             network, scheduler = self._machine.network, self._machine.scheduler
@@ -558,7 +562,8 @@ class _Lane:
         scheduler.after(network.delay(), lambda: self._arrive(batch))
 
     def _give_up(self) -> None:
-        """The topic was looked for long enough, or its partition is thrown away with the rows in it."""
+        """Give the rows up: the topic was looked for long enough, or its partition is thrown away with its
+        rows."""
         error = KafkaError(KafkaError._UNKNOWN_PARTITION, "no such partition")
         if self._producer.destroys_partitions:
             error = KafkaError(KafkaError._DESTROY, "the partition is destroyed")
@@ -620,7 +625,8 @@ class _Lane:
         self._report(batch, first, error)
 
     def _is_too_large(self, batch: list[tuple[SentRecord, _Delivered]]) -> bool:
-        """Whether one of the records is; who brings one in a transaction has no rows."""
+        """Whether one of the records is too large for the broker. A transactional producer has no rows, so
+        its records never are."""
         network = self._machine.network
         return not self._producer.is_transactional and any(
             network.is_too_large(self._place, record, Grown.FOR_THE_BROKER) for record, _ in batch
@@ -635,7 +641,7 @@ class _Lane:
 
 
 class SimConsumer:
-    """``confluent_kafka.Consumer`` without a group, telling of ends of partitions."""
+    """``confluent_kafka.Consumer`` without a group. It reports the ends of partitions."""
 
     def __init__(self, machine: SimMachine, config: Mapping[str, Any]) -> None:
         self._machine = machine
@@ -687,12 +693,13 @@ class SimAdmin:
         self._heard = _Heard()
 
     def poll(self, timeout: float) -> int:
-        """Have the logger told what was noticed."""
+        """Log what was noticed of the cluster."""
         self._heard.tell(self._logger)
         return 0
 
     def _hear(self) -> str:
-        """The id of the cluster that answers. Just when it has told it, another one may come to be there."""
+        """Return the id of the cluster that answers. Right after the answer, the address may come to mean
+        another cluster."""
         found = self._machine.cluster_id
         self._heard.hear_of(found)
         return found
@@ -759,7 +766,7 @@ class SimAdmin:
         broker = self._machine.broker
         ends = {place: broker.partition(place.topic, place.partition).end for place in places}
         self._machine.wait()
-        if self._machine.network.loses_answer():  # no error is told, as librdkafka tells none
+        if self._machine.network.loses_answer():  # no error is reported, as librdkafka reports none
             ends = dict.fromkeys(places, OFFSET_INVALID)
         return {place: _known(SimpleNamespace(offset=end)) for place, end in ends.items()}
 
@@ -786,7 +793,7 @@ class _Thread:
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """A directory of state: names only."""
+    """A directory of state that exists in name only."""
 
     home: Path
 
@@ -794,14 +801,14 @@ class _Directory:
         return self.home / f"partition-{partition}"
 
     def announce(self, url: str) -> None:
-        """Nobody asks."""
+        """Do nothing: nobody asks for the URL."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the directory holds nothing open."""
 
 
 class SimMachine:
-    """See ``tidegate.worker.process.machine.Machine``: what one process has of the world."""
+    """See ``tidegate.worker.process.machine.Machine``: the things outside of one process that it uses."""
 
     def __init__(
         self,
@@ -846,7 +853,7 @@ class SimMachine:
         return _Directory(home)
 
     def executor(self, threads: int, name: str) -> Any:
-        """Steps compute, and wait for nobody: they need no thread."""
+        """Return an executor. Steps only compute and do not block, so they need no thread."""
         return SimExecutor(self.process, threads, blocking=name != "steps")
 
     def background(self, work: Callable[[], None], name: str) -> _Thread:
@@ -856,13 +863,14 @@ class SimMachine:
         return thread
 
     def wait(self) -> None:
-        """One way over the network."""
+        """Wait as long as one way over the network takes."""
         while away_s := self._away_s:
             self.scheduler.block(min(away_s, _RETRY_S))
         self.scheduler.block(self.network.delay())
 
     def ask(self, arrive: Callable[[Action], None]) -> None:
-        """Send a request, and wait for its answer; what happens at the broker calls its argument with it."""
+        """Send a request, and wait for its answer; ``arrive`` is called at the broker, and calls its argument
+        with the answer."""
         self.process.require_alive()
         scheduler = self.scheduler
         resume = scheduler.park()
@@ -884,7 +892,8 @@ class SimMachine:
         return self.network.stands(self.sink, self.scheduler.now)
 
     def _at(self, config: Mapping[str, Any]) -> SimMachine:
-        """Return this machine as a client of another cluster sees it, or as it is."""
+        """Return this machine as a client of the configuration's cluster sees it, which may be another
+        cluster than its own."""
         other = self._others.get(config["bootstrap.servers"])
         if other is None:
             return self
@@ -903,7 +912,7 @@ def _fenced_error() -> KafkaError:
 
 
 def _unknown_error() -> KafkaError:
-    """Return what a cluster answers that has given the producer no epoch: its transaction has to be
-    aborted."""
+    """Return the error with which a cluster answers that has given the producer no epoch: the transaction has
+    to be aborted."""
     code = KafkaError.INVALID_PRODUCER_ID_MAPPING
     return KafkaError(code, "a producer that nobody here knows", False, False, True)

@@ -1,9 +1,10 @@
-"""Log partitions that are read apart, and whose steps are committed long behind the reading of them.
+"""Log partitions that are read independently, and whose steps are committed long after they were read.
 
-Beside what happens in ``partitions_apart.py``: a restart loses the steps that are not committed; a feed is
-detached amid them, and of its rows in them the last ones are lost; what it is given then is spooled, and goes
-out or is thrown away; a feed goes on elsewhere in its next epoch, from its marker, or on another cluster from
-an earlier time. So a partition may have a feed that another one has not, in the same step or for long.
+Beside what happens in ``partitions_apart.py``: a restart loses the steps that are not committed. A feed is
+detached while such steps exist, and the last of its rows in them are lost. Rows that come while it is
+detached are spooled; later the spool is written or thrown away. A feed goes on elsewhere in its next epoch:
+from its marker, or on another cluster from an earlier time. So one partition may have a feed while another
+one does not have it, for a step or for long.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class CommitsApart(PartitionsApart):
     # ---- what happens
 
     def run(self) -> None:
-        """See ``PartitionsApart``; once things calm down everything is committed at once."""
+        """See ``PartitionsApart``; once things calm down, every step is committed immediately."""
         self._is_late = True
         super().run()
 
@@ -65,7 +66,7 @@ class CommitsApart(PartitionsApart):
         self._commit(number, self.rng.choice([0, 0, 1, 2, 99]) if self._is_late and not now else _ALL)
 
     def _take_now(self, driven: Driven, result: StepResult) -> None:
-        """The step is committed before anything else happens, and all those before it."""
+        """Commit the step, and all steps before it, before anything else happens."""
         self._commits_now = True
         self._note_result(driven, result)
 
@@ -94,7 +95,7 @@ class CommitsApart(PartitionsApart):
         self._inboxes[number][:] = [each for each in self._topic[number] if each.offset >= position]
 
     def _advance(self, checkpoint: PartitionCheckpoint) -> None:
-        """Take a checkpoint; what it says of a former epoch counts no more."""
+        """Take a checkpoint. What it says of a former epoch of a feed does not count any more."""
         feeds = tuple(
             active
             for active in checkpoint.feeds
@@ -110,7 +111,7 @@ class CommitsApart(PartitionsApart):
         return super()._told(number, feed_id)
 
     def _go_on_elsewhere(self) -> None:
-        """A feed ends in all partitions and begins anew: where its marker is, or on another cluster."""
+        """Let a feed end in all partitions and begin again: at its marker, or on another cluster."""
         known = [feed_id for feed_id, untold in self._untold.items() if not untold]
         if not known:
             return
@@ -132,7 +133,8 @@ class CommitsApart(PartitionsApart):
         self._follow(feed)
 
     def _left_out(self, driven: Driven, feed_id: FeedId, removed: StepResult) -> StepResult:
-        """The sink of a feed that is forgotten takes no more: rows of steps before are lost with it."""
+        """Let the sink of a feed that is forgotten take no more rows. Its rows in earlier steps are lost
+        too."""
         number = driven.processor.partition
         self._uncommitted[number].append(removed)
         result = driven.processor.detach(feed_id, self._uncommitted[number])
@@ -157,7 +159,7 @@ class CommitsApart(PartitionsApart):
     # ---- sinks
 
     def _move_a_sink(self) -> None:
-        """The sink of a feed stands still in a partition, or goes on."""
+        """Let the sink of a feed stand still in a partition, or go on."""
         driven, feed_id = self.rng.choice(self.partitions), self.rng.choice(list(self.feeds))
         if not driven.processor.is_active(feed_id):
             return
@@ -167,8 +169,8 @@ class CommitsApart(PartitionsApart):
             self._stand_still(driven, feed_id)
 
     def _stand_still(self, driven: Driven, feed_id: FeedId) -> None:
-        """Detach the feed. Of the rows that are not committed the first ones arrive; or all are kept, with
-        those to come."""
+        """Detach the feed. Of its rows that are not committed, only the first ones arrive, or all are kept,
+        together with later rows."""
         number, processor = driven.processor.partition, driven.processor
         result = processor.detach(feed_id, self._uncommitted[number])
         rows = self._withdrawn(number, feed_id)
@@ -198,7 +200,7 @@ class CommitsApart(PartitionsApart):
             self._note_result(driven, processor.resume(feed_id))
 
     def _withdrawn(self, number: int, feed_id: FeedId) -> list[OutputRecord]:
-        """The rows of a feed in steps that are not committed, which have them no more."""
+        """Take the rows of a feed out of the steps that are not committed, and return them."""
         return [row for result in self._uncommitted[number] for row in result.outputs.pop(feed_id, [])]
 
     def _give_some(self, feed_id: FeedId, rows: Sequence[OutputRecord]) -> None:

@@ -11,7 +11,7 @@ from tests.simulation.forked import Simulations
 
 @pytest.fixture(scope="session")
 def simulations() -> Iterator[Simulations]:
-    """Give the processes that run ``python -m tests.simulation``."""
+    """Yield the process that runs ``python -m tests.simulation`` in forks."""
     started = Simulations()
     yield started
     started.close()

@@ -1,6 +1,7 @@
-"""Partitions that are read far apart, of a log whose beginning retention removes, also what was not read yet.
+"""Partitions that are read independently, from a log whose beginning is removed by retention, even records
+that were not read yet.
 
-Without range entries a partition knows nothing of what it has lost: each range of it has a hole, and scans
+A partition cannot know which entries of its ranges it has lost. So each of its ranges has a hole, and scans
 bring the rows.
 """
 
@@ -20,7 +21,8 @@ _UNREAD_MAX: Final = 12
 
 
 class CutLogs(PartitionsApart):
-    """The simulation of one seed. ``cuts`` counts how often records were gone that were to be read."""
+    """The simulation of one seed. ``cuts`` counts how often a partition found that the records which it was
+    to read next were gone."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -46,7 +48,7 @@ class CutLogs(PartitionsApart):
         self._pass_over(driven)
 
     def _pass_over(self, driven: Driven) -> None:
-        """Tell the processor that the log begins behind what it was to read next."""
+        """Tell the processor that the log begins after the record that it was to read next."""
         start = self._starts[driven.processor.partition]
         if int(driven.processor.next_offset or 0) < start:
             self.cuts += 1

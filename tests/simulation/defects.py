@@ -112,7 +112,8 @@ def state_before_rows() -> Iterator[None]:
 
 @contextmanager
 def unfrozen_state() -> Iterator[None]:
-    """A batch's changes are looked up when it is committed: with the changes of the next one in it."""
+    """A batch's changes are looked up only when it is committed. By then the changes of the next batch are
+    among them."""
     run, write = Stepper._run, PartitionWriter.commit
     shared: WeakKeyDictionary[Stepper, list[StateChange]] = WeakKeyDictionary()
 
@@ -127,7 +128,7 @@ def unfrozen_state() -> Iterator[None]:
         lists = {id(result.changes): result.changes for result in results}
         changes = [change for each in lists.values() for change in each]
         for each in lists.values():
-            each.clear()  # one of them is the list of every batch that is not committed
+            each.clear()  # every batch that is not committed has one and the same list
         rest = [replace(result, changes=[]) for result in results]
         write(self, [replace(rest[0], changes=changes), *rest[1:]])
 
@@ -154,7 +155,8 @@ def abort_before_commits() -> Iterator[None]:
 
 
 def _with_aborts_of(coming: Sequence[LogRecord], records: Sequence[LogRecord]) -> Iterator[LogRecord]:
-    """The records; the first command of each range has the ends of all transactions that are known by now."""
+    """Yield the records. The first command of each range gets the ends of all transactions that are known by
+    now."""
     aborts: dict[int, tuple[Op, ...]] = {}
     for record in [*records, *coming]:
         entry = decode_entry(record.key, record.value)
@@ -234,7 +236,8 @@ def healing_without_scan() -> Iterator[None]:
 
 @contextmanager
 def every_index_counts() -> Iterator[None]:
-    """Keys of any index of a table are taken for keys of its rows when a command has changed them unseen."""
+    """When a command has changed keys outside the op log, keys of any index of a table count as keys of its
+    rows."""
 
     def primary_keys(self: PartitionRows, table_id: int, first: Timestamp, last: Timestamp) -> None:
         return None
@@ -245,7 +248,8 @@ def every_index_counts() -> Iterator[None]:
 
 @contextmanager
 def inclusive_cursor() -> Iterator[None]:
-    """A feed's cursor is taken for the first timestamp that it wants, not for the last one that it has."""
+    """A feed's cursor counts as the first timestamp that the feed still needs, not as the last one that it
+    has."""
     original = PartitionFeed.activate
 
     def activate(self: PartitionFeed, message: Activate) -> None:
@@ -271,7 +275,8 @@ def given_up_batch_passed_over() -> Iterator[None]:
 
 @contextmanager
 def addresses_decide_the_cluster() -> Iterator[None]:
-    """Whether a feed's sink is the workers' own cluster is told by addresses, and not by what is stored."""
+    """Whether a feed's sink is the workers' own cluster is decided by addresses, and not by what is
+    stored."""
 
     def address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> tuple[str, ...]:
         return other_cluster(sink, bootstrap_servers)
@@ -308,7 +313,7 @@ def ended_producer_forgotten() -> Iterator[None]:
 
 @contextmanager
 def unblamed_row_forgotten() -> Iterator[None]:
-    """A row that is given up, and is not at fault, ends no producer: nobody writes it again."""
+    """A row that is given up without being at fault does not end the producer, so nobody writes it again."""
 
     def give_up(self: SharedRowProducer, cause: str) -> None:
         """Nothing follows."""
@@ -319,7 +324,7 @@ def unblamed_row_forgotten() -> Iterator[None]:
 
 @contextmanager
 def rows_without_comparison() -> Iterator[None]:
-    """Rows go to whatever cluster is at the sink's address, and whoever acknowledges them is believed."""
+    """Rows go to whatever cluster is at the sink's address, and its acknowledgements are believed."""
 
     def send_to(
         self: SharedRowProducer, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0
@@ -332,7 +337,7 @@ def rows_without_comparison() -> Iterator[None]:
 
 @contextmanager
 def mutations_unread() -> Iterator[None]:
-    """Commands and snapshots tell of data that changed outside the op log, and nobody takes that."""
+    """Commands and snapshots tell of data that changed outside the op log, and nobody notes it."""
 
     def note(self: Mutations, *_: Any) -> None:
         """Nothing is noted."""
@@ -343,7 +348,8 @@ def mutations_unread() -> Iterator[None]:
 
 @contextmanager
 def changes_between_epochs_forgotten() -> Iterator[None]:
-    """Data that changed outside the op log fails the feeds that are active then, and none that goes on."""
+    """Data that changed outside the op log fails the feeds that are active then, but no feed that goes on
+    later in another epoch."""
 
     def changed_before(*_: Any) -> None:
         """Nobody remembers anything."""
@@ -372,7 +378,7 @@ def silent_ranges_waited_for() -> Iterator[None]:
 
 @contextmanager
 def keys_do_not_count() -> Iterator[None]:
-    """Whether a row is too large is told by its value alone."""
+    """Whether a row is too large is decided by its value alone."""
     original = RowLimit.applied
 
     def applied(self: RowLimit, row: Row, timestamp: Timestamp, key: bytes, *rest: Any) -> Any:
@@ -397,7 +403,7 @@ def left_out_as_deleted() -> Iterator[None]:
 
 @contextmanager
 def limit_by_the_process() -> Iterator[None]:
-    """A row may be as large as the process that writes it takes, and that differs among processes."""
+    """The limit for a row is that of the process which writes it, and processes have different limits."""
     activated, opened = PartitionFeed.activate, count()
 
     def activate(self: PartitionFeed, message: Activate) -> None:
@@ -434,7 +440,7 @@ def markers_without_comparison() -> Iterator[None]:
 
 @contextmanager
 def ends_without_comparison() -> Iterator[None]:
-    """Whoever tells where topics end is believed, once the cluster was compared before."""
+    """Any cluster that tells where topics end is believed, once the cluster was compared before."""
 
     def ends_on(cluster: str, client: Ends, places: Sequence[Place], say: Any) -> Mapping[Place, int]:
         return client.ends(places)
@@ -478,7 +484,8 @@ def one_id_for_all_clusters() -> Iterator[None]:
 
 @contextmanager
 def accepted_at_the_high_water() -> Iterator[None]:
-    """A feed that continues on another cluster begins where the former one had acknowledged everything."""
+    """A feed that continues on another cluster begins at the timestamp up to which the former cluster had
+    acknowledged everything."""
     original = takeover.takeover
 
     def begun_too_late(
@@ -529,7 +536,7 @@ def rest_of_a_batch_lost() -> Iterator[None]:
 
 @contextmanager
 def taken_up_while_stopping() -> Iterator[None]:
-    """A worker that stops takes up what a rebalance hands out meanwhile."""
+    """A worker that stops still takes up partitions that a rebalance assigns to it meanwhile."""
     with _patched(Assignment, "close", Assignment.release):
         yield
 

@@ -33,7 +33,7 @@ class Disk:
         return self._content.setdefault(path, _Content())
 
     def lose(self) -> None:
-        """The machine is another one now."""
+        """Lose all files, as if the machine were replaced."""
         self._content.clear()
         self._older.clear()
 
@@ -47,8 +47,8 @@ class Disk:
 
 
 class MemoryStore:
-    """See ``tidegate.worker.state.store.LocalStore``; each call is done or not, and nothing of a dead process
-    is."""
+    """See ``tidegate.worker.state.store.LocalStore``; each call is done or not; no call of a dead process is
+    done."""
 
     def __init__(self, path: Path, disk: Disk, process: Process) -> None:
         self._content = disk.content(path)
@@ -90,4 +90,4 @@ class MemoryStore:
         self._content.written_ms = None
 
     def close(self) -> None:
-        """The content stays."""
+        """Close the store; its content stays on the disk."""

@@ -1,7 +1,7 @@
 """Sinks whose addresses come to mean another cluster for good; operators have their feeds go on there.
 
-The other cluster has topics of the feed's names: empty ones, or what a mirror has copied, of each partition
-all up to another place (docs/protocols/accept-cluster.md).
+The other cluster has topics of the feed's names: empty ones, or what a mirror has copied: of each partition
+everything up to some place, another one for each (docs/protocols/accept-cluster.md).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tidegate.hlc import ZERO, Timestamp
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The operator's request. ``mirrors``: what is at or below its timestamp was there already."""
+    """The operator's request. ``mirrors``: the rows at or below its timestamp were there already."""
 
     definition: FeedDefinition
     mirrors: bool
 
     def judged(self, feed: FeedView) -> FeedView:
-        """Return the feed as its output there is judged: from the accepted place on, or with a mirror from
-        its start on."""
+        """Return the feed as its output on the other cluster is judged: from the accepted timestamp on, or
+        with a mirror from its start on."""
         state, began, accepted = feed.current_state, feed.beginning, self.definition.accepted
         if state is None or began is None or accepted is None:
             return feed

@@ -1,8 +1,8 @@
-"""Feeds that come and go in the midst of a history: what each one is, and how it is begun and ended.
+"""Feeds that come and go in the middle of a history: what each one is, and how it begins and ends.
 
 It is what the jobs agent does (``tidegate.changefeed.lifecycle.registration``): a feed is registered in every
 partition, activated there with one start for all, and removed; each partition takes the messages up when it
-comes to it.
+has its turn.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from tidegate.rows import TableDescriptor
 class FeedPlan:
     """A feed that is created at one turn, and removed at another or never.
 
-    ``cursor`` is the share of the history then that it passes over; ``None`` begins at the present.
-    ``first_table`` leaves out the other tables, should there be any.
+    ``cursor`` is the share of the history until its creation that it passes over; ``None`` begins at the
+    present. ``first_table`` leaves out the other tables, should there be any.
     """
 
     begins: int
@@ -89,7 +89,7 @@ class FeedCourse:
         self.messages: list[ControlMessage] = []
         self.judge: FeedJudge | None = None
         self.ended = False
-        #: Nobody can write its markers any more: what checkpoints say of it is read by nobody.
+        #: Set once nobody can write its markers any more: after that nobody reads what checkpoints say of it.
         self.fenced = False
         self.failed = ""
 
@@ -118,7 +118,7 @@ class FeedCourse:
         self.ended = True
 
     def fence(self) -> None:
-        """Shut out who writes its markers, then have every partition forget it (steps E2 and E3)."""
+        """Shut out the writer of its markers, then have every partition forget the feed (steps E2 and E3)."""
         if not self.fenced:
             self.fenced = True
             self.remove()
@@ -130,7 +130,7 @@ class FeedCourse:
             self.messages.append(Remove(self.id, self._activate.definition.epoch))
 
     def note_ack(self, ack: Ack) -> None:
-        """A partition has answered."""
+        """Note the answer of a partition."""
         match ack:
             case Registered():
                 self._registered[ack.partition] = ack
@@ -159,7 +159,7 @@ class FeedCourse:
         return partition in self._removed
 
     def judge_of(self, partition: int) -> FeedJudge:
-        """Return who judges what a partition says of the feed now."""
+        """Return the judge of what a partition says of the feed now."""
         if self.judge is None or partition in self._removed:
             raise BrokenPromise(f"partition {partition} emits {self.id}, which is not active there")
         return self.judge

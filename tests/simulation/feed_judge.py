@@ -1,4 +1,4 @@
-"""Judges what one feed is given by the true history: every row when it comes, and every checkpoint."""
+"""Compares what one feed is given with the true history: every row when it comes, and every checkpoint."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Owed(NamedTuple):
 
 
 class _Version(NamedTuple):
-    """A version of a table, from a time on."""
+    """A version of a table that is valid from a time on."""
 
     since: Timestamp
     codec: TableCodec
@@ -49,14 +49,14 @@ class _Version(NamedTuple):
 
 
 class FeedJudge:
-    """Judges one feed from its activation on; ``frontier`` is what its markers may promise.
+    """The judge of one feed, from its activation on. ``frontier`` is the highest timestamp that its markers
+    may have.
 
-    Keys here are those of the store, timestamps those that rows tell: of a row of the initial scan the start.
-    ``tables`` has the versions of its tables. A row is written by the newest one at its time, and a row of
-    the initial scan by the newest one at the start.
-    ``mutations`` came into the past outside the op log. The feed owes such a version by
-    the time of its mutation: one that began before it cannot know of it, and has to fail.
-    Both sequences may grow.
+    Keys are those of the store. Timestamps are those that rows tell; a row of the initial scan tells the
+    start. ``tables`` has the versions of its tables. A row is written by the newest table version at its
+    time, and a row of the initial scan by the newest one at the start. ``mutations`` have changed the past
+    outside the op log. Whether the feed has to write such a version depends on the time of its mutation: a
+    feed that began before the mutation cannot know of the version, and has to fail. Both sequences may grow.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FeedJudge:
     # ---- what comes
 
     def see(self, record: OutputRecord, history: History) -> None:
-        """A row was written."""
+        """Check a row that was written."""
         self._learn(history)
         row = parse_record(record.key, record.value)
         assert isinstance(row, RowRecord)
@@ -129,7 +129,7 @@ class FeedJudge:
         del self._pending[key][at]
 
     def check(self, item: RangeCheckpoint, history: History) -> None:
-        """A checkpoint names the feed: all rows of its span up to there must have come."""
+        """Check a checkpoint that names the feed: all rows of its span up to its timestamp must have come."""
         self._learn(history)
         for key, at in self.missing():
             if self._owed_by.get((key, at), at) <= item.resolved and item.span.contains(key):
@@ -143,7 +143,7 @@ class FeedJudge:
         return ((key, at) for key, owed in self._pending.items() for at in owed)
 
     def require_nothing_missing(self, history: History) -> None:
-        """The feed is complete."""
+        """Require that every row has come."""
         self._learn(history)
         if missing := sorted(self.missing())[:3]:
             raise BrokenPromise(f"{self.feed_id} from {self.start}: rows are missing: {missing}")

@@ -28,7 +28,7 @@ class Simulated(NamedTuple):
 
 
 class Simulations:
-    """A process that has imported ``tests.simulation``, and forks itself for each command it is given."""
+    """A process that has imported ``tests.simulation``. It forks itself for each command that it is given."""
 
     def __init__(self) -> None:
         environment = os.environ | {"PYTHONHASHSEED": "0"}  # what each would begin once more for

@@ -1,7 +1,7 @@
 """The consumer group, and each member's consumer, as the agents see them through Faust.
 
 A rebalance asks every member to release what it has, waits for them for a while, and hands out partitions
-anew. Members that do not answer in time are left behind: they learn of it later, and work on until then.
+anew. Members that do not answer in time are thrown out: they learn of it later, and work on until then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMMIT_S: Final = 2.0
 
 @dataclass(slots=True, eq=False)
 class _Flow:
-    """One partition as a member's consumer has it; ``seeks`` counts how often it was sent elsewhere."""
+    """One partition as a member's consumer has it; ``seeks`` counts how often its position was moved."""
 
     partition: Partition
     position: int = 0
@@ -71,7 +71,7 @@ class Member:
         await self._request()
         flow = self._flows.get(tp)
         if flow is None:
-            return  # not this member's any more
+            return  # the partition is not this member's any more
         flow.position, flow.open, flow.halted = offset, True, False
         flow.seeks += 1
         if self._rng.random() < 0.8:
@@ -110,7 +110,7 @@ class Member:
         self._completed[tp] = offset
 
     async def leave(self, group: Group) -> None:
-        """The worker stops: what is completed is committed, and the group is told."""
+        """Leave as a worker that stops: commit what is completed, and tell the group."""
         await self._request()
         self._commit_now()
         await self._request()
@@ -159,7 +159,7 @@ class Member:
     # ---- the group's side
 
     def assign(self, partitions: Iterable[TP], generation: int, may_commit: Callable[[Member], bool]) -> None:
-        """The group hands out partitions; they flow once somebody opens them."""
+        """Take the partitions that the group hands out. Their records come once somebody opens them."""
         self.generation = generation
         self._may_commit = may_commit
         self._flows = {tp: _Flow(self._broker.partition(*tp)) for tp in partitions}
@@ -168,7 +168,7 @@ class Member:
         self._scheduler.after(self._rng.random() * _COMMIT_S, self._commit, self.process)
 
     async def release(self) -> None:
-        """The group takes them back."""
+        """Give the partitions back to the group."""
         await self.assignment.release()
         self._commit_now()
         self._flows = {}
@@ -185,7 +185,8 @@ class Member:
 
 
 class Group:
-    """The group: who has which partitions. ``together`` are topics whose equal numbers go to one member."""
+    """The group: it decides which member has which partitions. ``together`` are topics whose equal numbers go
+    to one member."""
 
     def __init__(
         self, scheduler: Scheduler, broker: Broker, seed: int, session_s: float, patience_s: float
@@ -205,24 +206,25 @@ class Group:
         self._when_shared: list[Action] = []
 
     def when_shared(self, then: Action) -> None:
-        """Call it once, when it is decided next who has which partitions: they are handed out soon then."""
+        """Call ``then`` once, when the group decides next who has which partitions, a short time before it
+        hands them out."""
         self._when_shared.append(then)
 
     def join(self, member: Member) -> None:
-        """A process wants to be a member."""
+        """Add a process that wants to be a member."""
         member.joined = True
         self.members.append(member)
         member.process.on_end.append(lambda: self._gone(member))
         self.rebalance()
 
     def leave(self, member: Member) -> None:
-        """A member that stops says so: nobody waits for it."""
+        """Remove a member that has said that it stops: nobody waits for it."""
         member.joined = False
         self._forget(member)
         self._look(self.generation)
 
     def left_behind(self, member: Member) -> None:
-        """Nothing was heard of a member for a session; it does not know."""
+        """Throw out a member of which nothing was heard for a session. The member does not know it."""
         if member in self.members and member.process.alive and member.process.paused:
             self.members.remove(member)
             self._joined.discard(member)
@@ -230,7 +232,7 @@ class Group:
             self.rebalance()
 
     def come_back(self, member: Member) -> None:
-        """A member that was left behind is told so, and joins again."""
+        """Tell a member that it was thrown out; it joins again."""
         if member.process.alive and member.joined and member not in self.members:
             self.members.append(member)
             self.rebalance(late=member)
@@ -245,7 +247,8 @@ class Group:
             self.rebalance()
 
     def rebalance(self, late: Member | None = None) -> None:
-        """Take everything back, and hand it out anew. ``late`` may not be asked to release first."""
+        """Take everything back, and hand it out anew. A ``late`` member is perhaps not asked to release
+        first."""
         if self._preparing:
             if late is not None or self._joined:
                 self._again = True
@@ -258,7 +261,7 @@ class Group:
         generation = self.generation
         for member in self.members:
             if member is late and self._rng.random() < 0.5:
-                self._joined.add(member)  # it missed the last one, and is handed this one at once
+                self._joined.add(member)  # it missed the last one, and joins this one at once
             else:
                 self._ask(member, generation)
         self._scheduler.after(self._patience_s, lambda: self._give_up(generation))
@@ -289,7 +292,7 @@ class Group:
             self._assign()
 
     def _give_up(self, generation: int) -> None:
-        """Leave those behind that have not released in time."""
+        """Throw out the members that have not released in time."""
         if not self._preparing or generation != self.generation:
             return
         for member in [each for each in self.members if each not in self._joined]:
@@ -320,7 +323,8 @@ class Group:
             member.assign(places, generation, lambda m: m.generation == self.generation and m in self.members)
 
     def _shares(self, members: list[Member]) -> dict[Member, list[TP]]:
-        """Equal numbers of the topics that have as many partitions as the log stay together."""
+        """Return the partitions of each member. Of topics with as many partitions as the log, partitions of
+        the same number go to one member."""
         topics = sorted(members[0].assignment.holders)
         shares: dict[Member, list[TP]] = {member: [] for member in members}
         sizes = {topic: len(self._broker.topics[topic].partitions) for topic in topics}

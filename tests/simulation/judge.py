@@ -38,7 +38,7 @@ COMPLETE: Final = (FeedState.RUNNING, FeedState.SUCCEEDED)
 
 @dataclass(frozen=True, slots=True)
 class FeedTroubles:
-    """The things that may end a feed: its sink's refusal, a drop, a change of data outside the op log."""
+    """The troubles that may end a feed: its sink's refusal, a drop, a change of data outside the op log."""
 
     refusal: Refusal | None
     dropped: bool
@@ -55,18 +55,18 @@ class FeedOutput:
 
     @property
     def options(self) -> FeedOptions:
-        """The feed's."""
+        """The options of the feed."""
         assert self.feed.definition is not None
         return self.feed.definition.options
 
     def decode(self, record: TopicRecord) -> MarkerRecord | RowRecord:
-        """Return what a record says; raises ``MalformedRecord``."""
+        """Return what a record says. Raises ``MalformedRecord``."""
         if record.topic == self.options.resolved_topic:
             return OffsetMarkerDecoder().decode(record.key, record.value)
         return self.decoder.decode(record.key, record.value, record.headers)
 
     def without(self, versions: Container[_Version | None]) -> FeedOutput:
-        """The same without the rows of these versions."""
+        """Return the same output without the rows of these versions."""
         kept = tuple(each for each in self.records if self._version_of(each) not in versions)
         return replace(self, records=kept)
 
@@ -140,7 +140,7 @@ def covered(broker: Broker, registry: Registry, feed: FeedView) -> Timestamp:
 def markers_of(output: FeedOutput) -> dict[tuple[str, int], Timestamp]:
     """The highest marker of each partition, by topic and number; zero where there is none.
 
-    The audit names those that cannot be read.
+    Markers that cannot be read are passed over here; the audit names them.
     """
     markers = {(topic, number): ZERO for topic, count in output.marked.items() for number in range(count)}
     for record in output.records:
@@ -165,11 +165,11 @@ def violations(
     *,
     mirrored: bool = False,
 ) -> Iterator[str]:
-    """Every way in which a feed's output is not what it has to be; none for one that is as it should.
+    """Yield a sentence for every way in which a feed's output is wrong; none if it is right.
 
-    A schema that the registry has not is registered on the way, for no record can name its id. A feed may
-    have ended for its ``troubles``: then what it wrote until then is looked at. Topics that a mirror began
-    lack markers in some partitions.
+    A schema that the registry does not have yet is registered by the check, which does no harm: no record can
+    name its id. A feed may have ended because of its ``troubles``; then what it wrote before is checked. If a
+    mirror has filled the beginning of topics, some partitions have no marker yet.
     """
     state = feed.current_state
     assert feed.definition is not None
@@ -226,7 +226,7 @@ def violations(
 
 
 def _ends(broker: Broker, output: FeedOutput) -> dict[TopicPartition, int]:
-    """Return where the topics of a feed end that has its markers aside."""
+    """Return the ends of the topics of a feed whose markers are on a topic of their own."""
     topics = output.topics if output.options.resolved_topic else {}
     return {
         TopicPartition(topic, number): broker.partition(topic, number).end
@@ -236,7 +236,7 @@ def _ends(broker: Broker, output: FeedOutput) -> dict[TopicPartition, int]:
 
 
 def may_have_ended(feed: FeedView, troubles: FeedTroubles) -> bool:
-    """Whether the feed has ended, and for one of its troubles."""
+    """Whether the feed has ended because of one of its troubles."""
     if feed.status is FeedState.DROPPED:
         return troubles.dropped
     state = feed.current_state
@@ -248,7 +248,8 @@ def may_have_ended(feed: FeedView, troubles: FeedTroubles) -> bool:
 
 
 def _size_faults(options: FeedOptions, record: TopicRecord, row: RowRecord) -> Iterator[str]:
-    """A row is there or left out by its size alone, whoever wrote it."""
+    """Yield faults of this rule: only a row's size decides whether it is written or left out, whoever writes
+    it."""
     most = options.max_row_bytes
     if row.oversize_bytes and (record.value != b"" or row.oversize_bytes <= most):
         yield f"a row of {row.oversize_bytes} bytes was left out, and rows may have {most}"
@@ -257,7 +258,8 @@ def _size_faults(options: FeedOptions, record: TopicRecord, row: RowRecord) -> I
 
 
 def _own_rules(output: FeedOutput) -> Iterator[str]:
-    """The promise once more, in as few words as possible and without the auditor's code."""
+    """Yield violations of the promise, which is checked here once more, in little code and without the
+    auditor's."""
     seen: dict[tuple[str, bytes, Timestamp], bytes | None] = {}
     newest: dict[tuple[str, bytes], Timestamp] = {}
     markers: dict[tuple[str, int], Timestamp] = {}

@@ -1,9 +1,10 @@
 """A Kafka cluster in memory: partitions, transactions with fencing, readers that see what is committed.
 
-What matters of the real one is here: control records take offsets; the markers of a transaction come to its
-partitions one by one, some time after it was decided; a reader of what is committed stops at the oldest
-transaction that is open on its partition; a new owner of a transactional id gets its epoch only when what
-the former one left is decided everywhere; and requests of a fenced producer are refused whenever they come.
+The simulated cluster has what matters of a real one: control records take offsets; the markers of a
+transaction come to its partitions one by one, some time after it was decided; a reader of what is committed
+stops at the oldest transaction that is open on its partition; a new owner of a transactional id gets its
+epoch only when what the former one left is decided everywhere; and requests of a fenced producer are refused
+whenever they come.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tests.simulation.scheduler import Action, Scheduler
 
-#: The coordinator's clock for transactions that nobody ends.
+#: The coordinator's timeout for transactions that nobody ends.
 TRANSACTION_TIMEOUT_S: Final = 300.0
 
 
@@ -33,7 +34,8 @@ class Fenced(Exception):
 
 
 class UnknownProducer(Exception):
-    """The cluster knows nothing of the producer's transactional id: another one gave it its epoch."""
+    """The cluster knows nothing of the producer's transactional id: another cluster gave the producer its
+    epoch."""
 
 
 class SentRecord(NamedTuple):
@@ -55,7 +57,7 @@ class Transaction:
 
     @property
     def over(self) -> bool:
-        """Whether it is decided, and every partition knows."""
+        """Whether it is decided, and every partition has heard that."""
         return self.verdict is not Verdict.OPEN and not self.unmarked
 
 
@@ -117,7 +119,7 @@ class Partition:
         del self._open[id(transaction)]
 
     def read(self, offset: int, most: int, *, committed: bool = True) -> tuple[list[Entry], int]:
-        """Return up to ``most`` records from ``offset`` on, and the position behind them."""
+        """Return up to ``most`` records from ``offset`` on, and the position after them."""
         limit = self.stable_end if committed else self.end
         found: list[Entry] = []
         while offset < limit and len(found) < most:
@@ -135,7 +137,7 @@ def _readable(entry: Entry, *, committed: bool) -> bool:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic; its id is its own even when the name comes back."""
+    """A topic. A topic that is created again under the same name has another id."""
 
     name: str
     id: str
@@ -149,12 +151,13 @@ class _Owner:
 
     epoch: int = -1
     transaction: Transaction | None = None
-    deciding: Transaction | None = None  # decided last; its markers may not be written yet
+    deciding: Transaction | None = None  # the one decided last; its markers may not be written yet
     begun: int = 0
 
 
 class Broker:
-    """The cluster. Its methods are what happens when a request arrives; the network is the clients'."""
+    """The cluster. Its methods do what happens when a request arrives. The network is simulated by the
+    clients."""
 
     def __init__(
         self,
@@ -181,7 +184,7 @@ class Broker:
         return self._base_ms + int(self._scheduler.now * 1000)
 
     def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
-        """Whether the topic was not there yet."""
+        """Create a topic. Return whether it was not there yet."""
         if name in self.topics:
             return False
         numbers = range(partitions)
@@ -191,15 +194,16 @@ class Broker:
         return True
 
     def copy_topics(self, other: Broker) -> None:
-        """Have the topics that another cluster has, without their records."""
+        """Create the topics that another cluster has, without their records."""
         for topic in list(other.topics.values()):
             self.create(topic.name, len(topic.partitions), topic.config)
 
     def copy_producers(self, other: Broker, name: str, other_name: str) -> None:
-        """Know the producers of a feed that was here before, by the ids that they had here.
+        """Take over the producers of a feed that was on this cluster before, under the ids that they had
+        here.
 
-        The epochs are by chance those that the ``other`` cluster has given. Where an id there has the name of
-        that one, it has the name of this one here.
+        As if by chance, their epochs are those that the ``other`` cluster has given. An id that has the name
+        of the other cluster in it there has the name of this cluster in it here.
         """
         for owner_id, owner in other._owners.items():
             known = self._owners.setdefault(owner_id.replace(other_name, name), _Owner())

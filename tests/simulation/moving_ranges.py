@@ -1,10 +1,10 @@
-"""A store whose ranges split, merge and break, followed by partition processors that die and lag.
+"""A store whose ranges split, merge and break, and partition processors that follow it, die and lag.
 
 Feeds come and go meanwhile: from the present, from the past, with an initial scan; their sinks may stand
 still. Everything is a function of the seed: what the store does, which partition reads how far, when claims,
 hand-offs and messages about feeds arrive, when requests are answered or lost, when rows are acknowledged,
-when a processor begins anew from what it committed. What comes out is checked against the true history at
-every step.
+when a processor begins anew from what it committed. The output is checked against the true history at every
+step.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _SILENT: Final = 0.5
 _UNFIT: Final = "no schema fits"
 _LEAP_MS: Final = 31_000  # what is missing for so long is asked for again
 _PAUSE_MS: Final = 1_000_000
-_LAST_MS: Final = 5_000  # what had begun before a pause ends
+_LAST_MS: Final = 5_000  # what began before a pause comes to its end
 #: The feed that is there from the beginning on.
 _FIRST: Final = FeedPlan(0, None, InitialScan.NO, None, previous=False, first_table=True)
 
@@ -92,23 +92,23 @@ class Troubles:
     """The probability of each trouble at each turn; ``feeds`` come besides the one that is there from the
     start.
 
-    ``spoil_chunk``: a piece of an answer has a row that it cannot have. ``collect_ms``: versions that were
-    replaced so long ago are collected; 0 is never. ``stand_still``: a sink does; 0 is also that results are
-    committed at once. ``mutate``: data changes outside the op log; half of the commands that say so cannot be
-    read. ``old_source``: snapshots do not tell of it, and all can be read.
-    ``unfit``: rows of a feed cannot be written in a partition: it fails there, and a while later ends.
-    ``endings``: so many feeds are there from the beginning too, and end; one partition hears of that late.
-    ``refuse``: a sink refuses a row of those that it has.
-    ``bystanders``: feeds of a table that no range has. ``record_bytes``: what is committed is no larger.
-    ``wrong_time``: a few records of a partition are
-    stamped wrongly. ``pause``: no transaction starts for longer than anything is waited for, and half of the
-    times nothing at all is written. ``lose_end``: a RangeEnd does not arrive. ``hasty``: a range of no feed
-    writes a burst in each partition, and its node's clock is an hour ahead. ``alter``: the share of the
-    transactions that a schema change stands before. Partitions of half of the seeds forget versions of tables
-    at each new one then. ``far``: the share of the commands that have one more version, two days ahead.
-    ``undated``: the share of the Snapshots that list an intent without a timestamp. ``crash``: the share of
-    those amid which the source crashes: it begins them again. ``ahead_ms``: ranges close so far ahead of
-    their clocks. ``is_sound``: nothing may be reported.
+    ``spoil_chunk``: a chunk of a scan's answer has a row that it must not have. ``collect_ms``: the store
+    removes versions that were replaced so long ago; 0 means never. ``stand_still``: a sink stands still; 0
+    also means that results are committed at once. ``mutate``: data changes outside the op log; half of the
+    commands that say so cannot be read. ``old_source``: snapshots do not tell of such changes, and all
+    commands can be read. ``unfit``: rows of a feed cannot be written in a partition: it fails there, and a
+    while later ends. ``endings``: so many feeds are there from the beginning too, and end; one partition
+    hears of that late. ``refuse``: a sink refuses a row of those that it has. ``bystanders``: feeds of a
+    table that no range has. ``record_bytes``: the largest size of a committed record. ``wrong_time``: a few
+    records of a partition get wrong record times. ``pause``: no transaction starts for longer than anything
+    is waited for, and half of the times nothing at all is written. ``lose_end``: a RangeEnd does not arrive.
+    ``hasty``: in each partition a range that no feed watches writes a burst, and its node's clock is an hour
+    ahead. ``alter``: the share of the transactions with a schema change just before them; in half of the
+    seeds, partitions then forget unneeded versions of tables at each new one. ``far``: the share of the
+    commands that have one more version, two days ahead. ``undated``: the share of the Snapshots that list an
+    intent without a timestamp. ``crash``: the share of the Snapshots in the middle of which the source
+    crashes; it begins them again. ``ahead_ms``: ranges close so far ahead of their clocks. ``is_sound``:
+    nothing is wrong, and no incident may be reported.
     """
 
     split: float = 0.1
@@ -177,7 +177,7 @@ class MovingRanges:
         self.partitions = [Partition(self, number) for number in range(count)]
         for _ in range(1 + self.troubles.endings):
             self._create(_FIRST)
-        for _ in range(2):  # registered everywhere, then active everywhere, before anything happens
+        for _ in range(2):  # it is registered everywhere, then active everywhere, before anything happens
             for partition in self.partitions:
                 partition.control(10)
                 partition.settle()
@@ -198,7 +198,7 @@ class MovingRanges:
     def _store(self) -> StoreOptions:
         return StoreOptions(
             partitions=self.troubles.partitions,
-            # what is not committed has to be resolved at times
+            # transactions that are not committed have to be resolved at times
             closed_lag_ms=-self.troubles.ahead_ms or (20 if self.troubles.stand_still else 100),
             heartbeat_ms=5_000 if self.troubles.pause else 100,
             write_rate=400.0,
@@ -212,7 +212,7 @@ class MovingRanges:
         )
 
     def run(self, turns: int) -> None:
-        """Let things happen, then everything end; raises ``BrokenPromise`` when one is."""
+        """Let things happen, then let everything end. Raises ``BrokenPromise`` when a promise is broken."""
         plans = draw_feeds(self.rng, self.troubles.feeds, turns)
         for feed in list(self.feeds.values())[1 : 1 + self.troubles.endings]:
             feed.plan = replace(feed.plan, ends=self.rng.randrange(turns))
@@ -232,7 +232,7 @@ class MovingRanges:
 
     @property
     def complete(self) -> bool:
-        """Whether every feed has come to its end, or to that of the history."""
+        """Whether every feed has come to its own end or to the end of the history."""
         return self.sim.simulation.drained and all(
             feed.ended or (feed.judge is not None and feed.judge.is_complete(self.last))
             for feed in self.feeds.values()
@@ -240,7 +240,7 @@ class MovingRanges:
 
     @property
     def last(self) -> Timestamp:
-        """The last thing that happened."""
+        """The timestamp of the last thing that happened."""
         return max((version.timestamp.floor() for version in self.sim.history), default=ZERO)
 
     # ---- what happens
@@ -283,7 +283,8 @@ class MovingRanges:
                 feed.fence()
 
     def _listen(self) -> None:
-        """A partition takes messages about feeds; where feeds are to end, the last one seldom does."""
+        """Let a partition take messages about feeds. If feeds are to end in this run, the last partition
+        seldom takes any."""
         rng, partition = self.rng, self.rng.choice(self.partitions)
         late = self.troubles.endings and partition is self.partitions[-1]
         if not late or rng.random() < _HEARS_LATE:
@@ -306,19 +307,20 @@ class MovingRanges:
             self.note_rows(number, feed_id, rows[: rng.randint(0, len(rows))])
 
     def _leap(self) -> None:
-        """A long time in which nothing is written."""
+        """Let a long time pass in which nothing is written."""
         self.sim.simulation.postpone(self.sim.now_ns + _LEAP_MS * 10**6)
         self.sim.advance(_LEAP_MS)
 
     def _pause(self) -> None:
-        """A long time in which no transaction starts; of half of them nothing arrives."""
+        """Let a long time pass in which no transaction starts. In half of the cases no record arrives at
+        all."""
         begins_ms = self.sim.now_ns // 10**6 + _LAST_MS
         self.sim.simulation.postpone(self.sim.now_ns + _PAUSE_MS * 10**6)
         self.sim.advance(_PAUSE_MS)
         self._take_log(silent_since_ms=begins_ms if self.rng.random() < _SILENT else None)
 
     def _hasten(self) -> None:
-        """A node whose clock is ahead writes."""
+        """Let a node whose clock is ahead write."""
         for log, hasty in zip(self.logs, self._hasty, strict=True):
             log.extend(
                 record._replace(offset=len(log) + number)
@@ -363,7 +365,7 @@ class MovingRanges:
                         log.append(arriving._replace(offset=len(log)))
 
     def _written(self, record: Record) -> list[Record]:
-        """What the source writes instead of a record, as it arrives."""
+        """Return the records that the source writes instead of a record, as they arrive."""
         crash = self.troubles.crash
         if crash and self.rng.random() < crash:
             return crashed(record, self.rng)
@@ -403,7 +405,7 @@ class MovingRanges:
         self._post()
 
     def _post(self) -> None:
-        """Write what is to be said about feeds to the control topic."""
+        """Write the messages about feeds that are due to the control topic."""
         for feed in self.feeds.values():
             for message in feed.messages[self._told[feed.id] :]:
                 self._control.append(ControlRecord(Offset(len(self._control)), message))
@@ -416,7 +418,7 @@ class MovingRanges:
     # ---- what comes of it
 
     def note(self, number: int, result: StepResult) -> None:
-        """A result is durable, and its rows were acknowledged before."""
+        """Take a result that is durable; its rows were acknowledged before."""
         if self.troubles.is_sound and result.incidents:
             raise BrokenPromise(f"the source broke no rule: {result.incidents[0].cause}")
         require_small(result, self.bounds)
@@ -441,18 +443,19 @@ class MovingRanges:
         self._post()
 
     def note_rows(self, number: int, feed_id: FeedId, records: Sequence[OutputRecord]) -> None:
-        """Rows are written, whether or not anything else of their batch ever is.
+        """Take rows that are written, whether or not anything else of their batch is ever stored.
 
-        Those that come after the feed's end, from a sink that stood still, are nobody's.
+        Rows that come after the feed's end, from a sink that stood still, are not judged.
         """
         feed = self.feeds[feed_id]
         for record in records if not feed.is_removed(number) else ():
             feed.judge_of(number).see(record, self.sim.history)
 
     def note_checkpoint(self, number: int, checkpoint: PartitionCheckpoint) -> None:
-        """A checkpoint holds for the feeds that it names, unless their frontiers are fenced.
+        """Take a checkpoint. It counts for the feeds that it names, unless their frontiers are fenced.
 
-        Those of feeds that have failed or were dropped may go on until then, whatever some partitions know.
+        The frontiers of feeds that have failed or were dropped may go on until they are fenced, whatever some
+        partitions know.
         """
         for active in checkpoint.feeds:
             if active.feed_id.startswith(BYSTANDER):
@@ -466,8 +469,8 @@ class MovingRanges:
                     judge.check(item, self.sim.history)
 
     def _require_reason(self, feed: FeedCourse) -> None:
-        """A feed may fail when the store has removed or changed what it wants, when a row is refused, and for
-        nothing else.
+        """Require that a failed feed had a reason: the store has removed or changed something that the feed
+        still needs, or a row was refused.
         """
         if feed.failed in (REFUSED, _UNFIT):
             return
@@ -504,7 +507,8 @@ class MovingRanges:
 
 
 class Partition:
-    """A partition's processor, what it has committed and what not yet, and its place in the logs."""
+    """The processor of a partition, its results that are committed and those that are not, and its position
+    in the logs."""
 
     def __init__(self, run: MovingRanges, number: int) -> None:
         self._run = run
@@ -536,7 +540,7 @@ class Partition:
             if self.processor.held or not self.window.has_room:
                 return
             if first > int(self.processor.next_offset or 0):
-                return  # what a step has left of the batch before comes first
+                return  # records that a step has left of the batch before come first
             rest = log[first : min(first + 7, start + count)]
             while rest and self.window.has_room:
                 result = self.processor.step_some(rest, rest[-1].offset + 1)
@@ -564,20 +568,21 @@ class Partition:
             self._go_on()
 
     def look(self) -> None:
-        """See how far sinks follow; at times tell of all ranges."""
+        """Let the window look at its sinks; at times have the processor report all ranges."""
         self.window.look()
         if self._run.rng.random() < _TELL_ALL:
             self._add(StepResult(None, checkpoint=self.processor.full_checkpoint()))
         self._go_on()
 
     def settle(self) -> None:
-        """All sinks follow, and everything is committed."""
+        """Let all sinks take what they have, and commit everything."""
         self.window.wake_all()
         self.window.settle()
         self._go_on()
 
     def restart(self) -> None:
-        """Begin anew with what was committed, behind rows that were written all the same."""
+        """Begin anew with what was committed, after rows that were written although they were not
+        committed."""
         if not self.processor.held:
             log = self._run.logs[self._number]
             start = int(self.processor.next_offset or 0)
@@ -618,7 +623,7 @@ class Partition:
             self.window.commit()
 
     def _require_kept(self) -> None:
-        """Require that no range that waits is thrown away while its source writes it."""
+        """Require that no waiting range is thrown away while the source still writes it."""
         status = self.processor.status()
         holes = {item.range_id: item for item in status.quarantined}
         parked = {item.range_id: holes.get(item.range_id) for item in status.parked}
@@ -639,7 +644,7 @@ class Partition:
 
 
 def _with_stray_row(record: Record) -> Record:
-    """The record; the last row of a chunk of a scan is given a key behind the chunk's span."""
+    """Return the record. If it is a chunk of a scan, its last row gets a key after the chunk's span."""
     entry = decode_entry(record.key, record.value)
     if not isinstance(entry, ScanChunk) or not entry.rows:
         return record
@@ -658,7 +663,7 @@ def _is_snapshot(record: Record) -> bool:
 
 
 def _untold(record: Record) -> Record:
-    """The record as a source writes it that knows nothing of ``last_mutation``."""
+    """Return the record as a source writes it that knows nothing of ``last_mutation``."""
     entry = decode_entry(record.key, record.value)
     if not isinstance(entry, Snapshot):
         return record
@@ -666,7 +671,7 @@ def _untold(record: Record) -> Record:
 
 
 def _without_chunk(record: Record) -> Record:
-    """The record; a chunk of a scan is made one that answers nothing."""
+    """Return the record. If it is a chunk of a scan, it becomes a record that answers nothing."""
     entry = decode_entry(record.key, record.value)
     if not isinstance(entry, ScanChunk):
         return record

@@ -1,7 +1,7 @@
 """Logs of a source whose clocks are wrong at times, which pauses, or whose RangeEnds get lost.
 
-Or in which a range that no feed watches is written by a node whose clock is an hour ahead. Or of a source
-that crashes amid Snapshots, dates single versions wrongly, or lists an intent without its timestamp.
+Other logs have a range that no feed watches, written by a node whose clock is an hour ahead. Or their source
+crashes in the middle of Snapshots, dates single versions wrongly, or lists an intent without its timestamp.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOVES: Final = (Trigger.SPLIT, Trigger.MERGE)
 
 
 class WrongTimes:
-    """Stamps a few records of a log wrongly, or lets their time stand still, each with a ``chance``."""
+    """Gives a few records of a log a wrong time, or lets their time stand still, each with a ``chance``."""
 
     def __init__(self, rng: Random, chance: float) -> None:
         self._rng = rng
@@ -58,7 +58,7 @@ class WrongTimes:
         self._stands_at = 0
 
     def stamped(self, record: Record) -> Record:
-        """The record, with the time that it arrives with."""
+        """Return the record with the time that it has when it arrives."""
         if not self._left:
             if self._rng.random() >= self._chance:
                 return record
@@ -73,7 +73,7 @@ class WrongTimes:
 class HastyRange:
     """A range of log partition ``partition`` of ``partitions`` whose node's clock is an hour ahead.
 
-    Its closed timestamps are ahead too, and its record times flutter. Nobody watches its keys.
+    Its closed timestamps are ahead too, and its record times go up and down. No feed watches its keys.
     """
 
     def __init__(self, rng: Random, partition: int, partitions: int) -> None:
@@ -83,7 +83,7 @@ class HastyRange:
         self._has_begun = False
 
     def records(self, now_ms: int) -> Iterator[Record]:
-        """Yield what it writes in a burst at ``now_ms``; whoever takes the records numbers them."""
+        """Yield the records that it writes in a burst at ``now_ms``. The caller gives them their offsets."""
         closed = ClosedTimestamp(Timestamp((now_ms + _AHEAD_MS - _CLOSED_LAG_MS) * NANOS_PER_MS))
         generation, index = Generation(1), RaftIndex(10)
         if not self._has_begun:
@@ -114,8 +114,8 @@ class HastyRange:
 class FarVersions:
     """Adds to a ``share`` of the commands one version two days ahead.
 
-    Commands of splits and merges get it ``_OFTENER``: their rows are what children and heirs may miss.
-    All other ops of such a command are as they should be.
+    Commands of splits and merges get one ``_OFTENER``, because children and heirs may miss the rows of such
+    commands. All other ops of such a command are as they should be.
     """
 
     def __init__(self, rng: Random, share: float) -> None:
@@ -124,7 +124,7 @@ class FarVersions:
         self._spans: dict[RangeId, Span] = {}
 
     def arriving(self, record: Record) -> Record:
-        """The record, with what the source adds to it."""
+        """Return the record, with the version that the source may add to it."""
         entry = decode_entry(record.key, record.value)
         if isinstance(entry, Snapshot):
             self._spans[entry.range_id] = entry.span
@@ -141,7 +141,8 @@ class FarVersions:
 
 
 def with_rows_in_triggers(records: Sequence[Record]) -> list[Record]:
-    """The records. The command of a split or merge has the ops of the command before it, where it can."""
+    """Return the records. The command of a split or merge gets the ops of the command before it, if that is
+    possible."""
     written = list(records)
     last: dict[bytes | None, int] = {}
     for number, record in enumerate(written):
@@ -169,7 +170,7 @@ def _command(record: Record) -> Command | None:
 
 
 def undated(record: Record) -> Record:
-    """The record; a Snapshot has one more open intent, without a timestamp."""
+    """Return the record. If it is a Snapshot, it gets one more open intent, without a timestamp."""
     entry = decode_entry(record.key, record.value)
     if not isinstance(entry, Snapshot):
         return record
@@ -178,7 +179,8 @@ def undated(record: Record) -> Record:
 
 
 def crashed(record: Record, rng: Random) -> list[Record]:
-    """What a source writes that crashes amid the chunks of a Snapshot: some of them, and then all again.
+    """Return what a source writes that crashes in the middle of a Snapshot: some of its chunks, and then all
+    of them again.
 
     A record of a Snapshot that has several chunks already is left as it is.
     """
@@ -202,7 +204,7 @@ def in_chunks(snapshot: Snapshot, count: int) -> list[Snapshot]:
 
 
 def without_end(record: Record) -> Record:
-    """The record; a RangeEnd becomes a heartbeat that closes nothing."""
+    """Return the record. A RangeEnd becomes a heartbeat that closes nothing."""
     entry = decode_entry(record.key, record.value, is_stored=True)
     if not isinstance(entry, RangeEnd):
         return record
@@ -211,7 +213,7 @@ def without_end(record: Record) -> Record:
 
 
 def is_upkeep(record: Record) -> bool:
-    """Whether a source that pauses would not have written the record."""
+    """Whether the record is one that a source does not write while it pauses."""
     entry = decode_entry(record.key, record.value)
     if isinstance(entry, Snapshot):
         return entry.reason is SnapshotReason.PERIODIC

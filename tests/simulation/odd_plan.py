@@ -20,13 +20,14 @@ _UNREADABLE: Final = b"\xff\xff"
 class OddPlan:
     """The oddities of the log of a run.
 
-    Shares of records: ``wrong_time`` begins a few that are stamped wrongly; ``lose_end`` are RangeEnds, and
-    ``lose_snapshot`` Snapshots, that never arrive. ``hide_end``: the share of the ranges whose end nothing
-    tells, neither a RangeEnd nor another range's Snapshot. At ``mutations`` data changes outside the op log,
-    at ``pauses`` the source sleeps for longer than anything is waited for. ``breaking``: the share of offsets
-    whose commands break their steps by an exception that nobody foresaw. ``far``: the share of commands with
-    one more version, two days ahead. ``undated``: of Snapshots that list an intent without a timestamp.
-    ``crash``: of those amid which the source crashes: it begins them again.
+    Shares of records: ``wrong_time`` of those that begin a few records with wrong times; ``lose_end`` of the
+    RangeEnds, and ``lose_snapshot`` of the Snapshots, that never arrive. ``hide_end``: the share of the
+    ranges whose end nothing tells, neither a RangeEnd nor another range's Snapshot. At ``mutations`` data
+    changes outside the op log, at ``pauses`` the source sleeps for longer than anything is waited for.
+    ``breaking``: the share of offsets whose commands break their steps by an exception that nobody foresaw.
+    ``far``: the share of commands with one more version, two days ahead. ``undated``: of Snapshots that list
+    an intent without a timestamp. ``crash``: of Snapshots in the middle of which the source crashes; it
+    begins them again.
     """
 
     wrong_time: float = 0.0
@@ -47,7 +48,8 @@ PLAIN: Final = OddPlan()
 
 
 def draw_odd_log(seed: int, share: float, seconds: float) -> OddPlan:
-    """The log of a run of so many seconds, which is odd in this ``share`` of the seeds; drawn by itself."""
+    """Return the plan for the log of a run of so many seconds. The log is odd in this ``share`` of the seeds.
+    The plan is drawn independently of other plans."""
     rng = Random(f"{seed}:odd log")
     if rng.random() >= share:
         return PLAIN
@@ -61,7 +63,7 @@ def draw_odd_log(seed: int, share: float, seconds: float) -> OddPlan:
         pauses=_times(rng, seconds, (0, 0, 1, 2)),
         breaking=rng.choice((0.0, 0.0, 0.002, 0.01)),
         hide_end=rng.choice((0.0, 0.0, 0.5)),
-        # A version that is far ahead is believed in a record whose time is.
+        # In a record whose time is far ahead, a version that is far ahead would be believed.
         far=0.0 if wrong_time else entries.choice((0.0, 0.01)),
         undated=entries.choice((0.0, 0.0, 0.1)),
         crash=entries.choice((0.0, 0.3)),
@@ -75,8 +77,8 @@ def _times(rng: Random, seconds: float, counts: tuple[int, ...]) -> tuple[float,
 class OddLog:
     """Makes the records of a run's log odd on their way, until it is ``calm``.
 
-    Of a range that ends nothing at all may arrive: then it stays live until a feed waits for it in vain
-    (docs/protocols/catch-up.md#silent).
+    It may happen that nothing tells of a range's end. Then the range stays live until a feed waits for it in
+    vain (docs/protocols/catch-up.md#silent).
     """
 
     def __init__(self, plan: OddPlan, partitions: int, seed: int) -> None:
@@ -123,7 +125,7 @@ class OddLog:
         return self._times[partition].stamped(record) if plan.wrong_time else record
 
     def _tells_of_hidden(self, record: Record) -> bool:
-        """Whether the record would tell of the end of a range that ends without a word."""
+        """Whether the record would tell of a range's end that is to stay hidden."""
         entry = decode_entry(record.key, record.value, is_stored=True)
         if isinstance(entry, RangeEnd):
             return self._is_hidden(entry.range_id)

@@ -1,12 +1,12 @@
-"""Log partitions that are read apart, while ranges move between them and entries are lost.
+"""Log partitions that are read independently, while ranges move between them and entries are lost.
 
-Which partition is read how far is drawn, so one may be minutes of log time ahead: ranges are claimed that are
-in a hole, parked, or not known yet. Feeds with cursors begin on the way, are detached, stalled and resumed;
-processors begin anew from what they stored; RangeEnds and Snapshots do not arrive; the store answers scans of
-the ranges that it has. At its end everything is read, and nothing is lost any more.
+How far each partition is read is drawn, so one partition may be minutes of log time ahead of another: ranges
+are claimed that are in a hole, parked, or not known yet. Feeds with cursors begin on the way, are detached,
+stalled and resumed; processors begin anew from what they stored; RangeEnds and Snapshots do not arrive; the
+store answers scans of the ranges that it has. At its end everything is read, and nothing is lost any more.
 
-What feeds are given is held against the store's history at every step, and in the end for whether everything
-came: a range that is asked for and that nobody has would hold its feeds for ever.
+What feeds are given is compared with the store's history at every step. In the end everything must have come:
+a range that a feed waits for and that no partition has would hold the feed for ever.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _SNAPSHOTS: Final[Mapping[type[Entry], float]] = {Snapshot: 0.2}
 class _LossyLog(HandLog):
     """A log in which RangeEnds, or Snapshots after splits and merges, do not arrive, as drawn for the run.
 
-    Where a merge loses both nobody is told that its right side is over (docs/protocols/catch-up.md#silent).
+    If both of a merge are lost, nobody is told that its right side has ended
+    (docs/protocols/catch-up.md#silent).
     """
 
     def __init__(self, rng: Random, count: int) -> None:
@@ -72,8 +73,8 @@ class _LossyLog(HandLog):
 class PartitionsApart:
     """One run; a function of its seed.
 
-    Of ``sides`` things that may happen next, each as likely, six are something else than a row; drawn if not
-    given. ``count`` is how many partitions there are.
+    ``sides`` is the number of sides of a die that chooses what happens next: six of its sides are something
+    else than a row. It is drawn if not given. ``count`` is the number of partitions.
     """
 
     def __init__(self, seed: int, sides: int | None = None, count: int = 2) -> None:
@@ -88,13 +89,13 @@ class PartitionsApart:
             self.log.open_range(99, Span(b"\xff\x01", b"\xff\x02")),
         ]
         self.log.losses = rng.choice([{}, _END, _SNAPSHOTS])
-        #: Whether ranges may end without a word.
+        #: Whether ranges may end without a record that says so.
         self.loses_both = Random(f"{seed}:both").random() < 0.2
         if self.loses_both:
             self.log.losses = {**_END, **_SNAPSHOTS}
         self._sides = rng.choice([13, 9, 7]) if sides is None else sides
         self.history: list[WriteValue] = []
-        #: The values of each row by its key as feeds write it, and its time.
+        #: The values of each row, by the row's key (as feeds write it) and its timestamp.
         self._written: dict[tuple[bytes, Timestamp], list[int | str]] = {}
         self.now_s = 1
         self._next_id = 10
@@ -107,7 +108,8 @@ class PartitionsApart:
         self._given: dict[FeedId, dict[bytes, list[Timestamp]]] = {}
         #: The partitions that have not heard of a feed.
         self._untold: dict[FeedId, list[int]] = {}
-        # Of half of the seeds most steps end amid what they are given; of those with given sides, none does.
+        # In half of the seeds most steps end before the end of what they are given. With given sides no step
+        # does.
         drawn = Random(f"{seed}:steps").choice((300, 1_500, 64 << 20, 64 << 20))
         step_bytes = drawn if sides is None else 64 << 20
         self._config = ProcessorConfig(detachable=True, rows=RowLimits(step_bytes))
@@ -116,7 +118,8 @@ class PartitionsApart:
         self._tell_everybody()
 
     def run(self) -> None:
-        """Let things happen, then everything calm down; raises ``BrokenPromise`` when one is."""
+        """Let things happen, then let everything calm down. Raises ``BrokenPromise`` when a promise is
+        broken."""
         for _ in range(self.rng.randrange(20, 80)):
             self._turn()
             self._check()
@@ -152,7 +155,7 @@ class PartitionsApart:
             self._read(rng.choice(self.partitions), rng.choice([1, 3, 50]))
 
     def _write(self) -> None:
-        """Do the store's next act."""
+        """Let the store do the next thing."""
         range_, what = self.rng.choice(self.ranges), self.rng.randrange(self._sides)
         acts: dict[int, Callable[[HandRange], None]] = {
             1: self._corrupt,
@@ -201,7 +204,7 @@ class PartitionsApart:
             range_.heartbeat(self.now_s)
 
     def _calm(self, *, with_snapshots: bool) -> bool:
-        """Nothing goes wrong for a while; returns whether everything has come."""
+        """Let nothing go wrong for a while. Return whether everything has come."""
         self.now_s += _CALM_STEP_S
         self._beat()
         if with_snapshots:
@@ -224,7 +227,8 @@ class PartitionsApart:
         self._follow(feed)
 
     def _follow(self, feed: Activate) -> None:
-        """Follow a feed: its markers are what partitions say of it, from when they are told of it."""
+        """Follow a feed. Its markers follow from what partitions say of it, from the time on when they are
+        told of it."""
         spans = [span for target in feed.targets for span in target.spans]
         self._frontiers[feed.feed_id] = frontier = PlainFrontier()
         for span in spans:
@@ -250,7 +254,8 @@ class PartitionsApart:
         return result
 
     def _move_a_sink(self) -> None:
-        """The sink of a feed stands still in a partition, and all of its rows are given up; or it goes on."""
+        """Let the sink of a feed stand still in a partition, so that all of its rows are given up; or let it
+        go on."""
         driven, feed_id = self.rng.choice(self.partitions), self.rng.choice(list(self.feeds))
         processor = driven.processor
         if not processor.is_active(feed_id):
@@ -265,7 +270,7 @@ class PartitionsApart:
     # ---- partitions
 
     def _read(self, driven: Driven, limit: int) -> None:
-        """One partition goes on, which may begin anew from what it stored."""
+        """Let one partition read on. It may first begin anew from what it stored."""
         if self.rng.random() < 0.25:
             self._restart(driven)
         processor, number = driven.processor, driven.processor.partition
@@ -286,7 +291,7 @@ class PartitionsApart:
         driven.processor._serial = serial
 
     def _note_result(self, driven: Driven, result: StepResult) -> None:
-        """Everything of a step is durable at once."""
+        """Take the result of a step. All of it is durable at once."""
         driven.note(result)
         for message in result.exchanges:
             number = partition_of(receiver_of(message), self.count)
@@ -308,7 +313,8 @@ class PartitionsApart:
         self._check()
 
     def _answer(self, request: RangeRequest) -> None:
-        """The store answers for a range that it has, with everything that stands there; or that is lost."""
+        """Let the store answer for a range that it has, with all versions of the span; or the request is
+        lost."""
         if not isinstance(request, Scan) or (request.range_id, request.request_id) in self._answered:
             return
         found = [range_ for range_ in self.ranges if range_.id == request.range_id]
@@ -325,7 +331,8 @@ class PartitionsApart:
     # ---- what is checked
 
     def _give(self, feed_id: FeedId, record: OutputRecord) -> None:
-        """A feed was given a row: of the history, and not before an older one of its key."""
+        """Take a row that a feed was given: it has to be in the history, and no older row of its key may come
+        after it."""
         key, timestamp = record.key or b"", timestamp_of(record)
         row = json.loads(record.value or b"{}").get("after")
         if row is None or self._written.get((key, timestamp)) != [*row.values()]:
@@ -341,7 +348,7 @@ class PartitionsApart:
             rows.append(timestamp)
 
     def _check(self) -> None:
-        """Every version that a marker covers was given."""
+        """Require that every version that a marker covers was given."""
         for feed_id, feed in self.feeds.items():
             marker = self._marker(feed_id)
             given = self._given[feed_id]

@@ -37,18 +37,19 @@ class Profile:
     """The troubles that a run may have. Counts are the most of each kind of fault in one run.
 
     ``seconds`` are of virtual time, during which the store writes ``rows_per_s``. ``gaps``: feeds may begin
-    in the past, or with a scan. ``sinks``: they have troubles of their own; with ``witnessed`` all but that
-    of the first feed, and all feeds are there from the beginning; with ``strangers`` the addresses of all
-    mean other clusters at times, with ``fail_overs`` for good, which operators accept. ``refusals``: some
-    refuse rows for good, and their feeds fail; others take no large rows, and their feeds leave these out.
-    ``schemas``: the share of the seeds whose feeds have some, which a registry keeps. ``odd``: the share of
-    the seeds whose log is, ``drops`` that of the feeds that are dropped. ``takeovers``: feeds are moved to
-    another engine and back, or to another cluster with ``fail_overs``, while data changes outside the op log.
-    ``stops``: the share of the seeds in which workers are told to stop, and do so in order. ``scanned``:
-    feeds begin with a scan and go on, so that their topics have snapshots, in one envelope or another.
-    ``least_records``: batches and fetches are not smaller. A worker steps about 130 batches a second, and a
-    store writes 300 records and more: what batches of one leave undone in a run of a minute takes longer than
-    a run has for coming to rest, and lets markers fall behind that no sink holds.
+    in the past, or with a scan. ``sinks``: sinks have troubles of their own. With ``witnessed`` the first
+    feed's sink has none, and all feeds are there from the beginning. With ``strangers`` the addresses of all
+    sinks mean other clusters at times, and with ``fail_overs`` for good, which operators accept.
+    ``refusals``: some refuse rows for good, and their feeds fail; others take no large rows, and their feeds
+    leave these out. ``schemas``: the share of the seeds whose feeds have some, which a registry keeps.
+    ``odd``: the share of the seeds whose log is odd. ``drops``: the share of the feeds that are dropped.
+    ``takeovers``: feeds are moved to another engine and back, or to another cluster with ``fail_overs``,
+    while data changes outside the op log. ``stops``: the share of the seeds in which workers are told to
+    stop, and do so in order. ``scanned``: feeds begin with a scan and go on, so that their topics have
+    snapshots, in one envelope or another. ``least_records``: batches and fetches are not smaller. A worker
+    steps about 130 batches a second, and a store writes 300 records a second or more. With batches of one
+    record, a run of a minute would leave more undone than the run has time for at its end, and markers would
+    lag although no sink holds them back.
     """
 
     seconds: tuple[float, float] = (4.0, 10.0)
@@ -134,14 +135,14 @@ PROFILES: Final = {
 
 
 class Fault(NamedTuple):
-    """Something that goes wrong at a time; which worker or partition it hits is drawn then."""
+    """Something that goes wrong at a time. The worker or the partition that it hits is drawn at that time."""
 
     at: float
     kind: str
 
 
 class PlannedMove(NamedTuple):
-    """A feed is moved to another engine at a time. That takes it over ``taken_s`` later, or never does, and
+    """A feed is moved to another engine at a time. That engine takes it over ``taken_s`` later, or never, and
     the feed comes back ``back_s`` after it was moved."""
 
     at: float
@@ -187,7 +188,7 @@ class RunPlan:
     odd: OddPlan
     faults: tuple[Fault, ...]
     stops: tuple[PlannedStop, ...]
-    #: So few that many steps end amid their batches, or so many that none does.
+    #: So few that many steps end before the end of their batch, or so many that none does.
     step_bytes: int = 64 << 20
     #: So few that some waits of ranges are given up, or so many that none is.
     backlog_bytes: int = 1 << 30
@@ -228,14 +229,14 @@ def draw(seed: int, profile: Profile) -> RunPlan:
     if steps.random() < 0.5:
         plan = replace(plan, step_bytes=steps.choice((300, 1_500, 10_000)))
     backlogs = Random(f"{seed}:backlogs")
-    if backlogs.random() < 0.25:  # later snapshots heal the ranges that were left for that bound
+    if backlogs.random() < 0.25:  # later snapshots heal the ranges that are given up because of that bound
         store = replace(plan.store, snapshot_interval_ms=plan.store.snapshot_interval_ms or _SNAPSHOT_MS)
         plan = replace(plan, backlog_bytes=backlogs.choice((20_000, 100_000)), store=store)
     return _with_scans(_with_drops(_with_limits(_with_schemas(plan, profile)), profile), profile)
 
 
 def _with_scans(plan: RunPlan, profile: Profile) -> RunPlan:
-    """The plan, in which all feeds perhaps begin with a scan."""
+    """Return the plan, perhaps changed so that all feeds begin with a scan."""
     if not profile.scanned:
         return plan
     rng = Random(f"{plan.seed}:scans")
@@ -251,7 +252,8 @@ def _scanned(rng: Random, options: FeedOptions) -> FeedOptions:
 
 
 def _with_markers_aside(plan: RunPlan, profile: Profile) -> RunPlan:
-    """The plan, in which markers perhaps tell ends of topics that are on a cluster or on another one."""
+    """Return the plan, perhaps changed so that markers are on a topic of their own and tell the ends of
+    topics, which may be on another cluster."""
     rng = Random(f"{plan.seed}:markers aside")
     if not profile.strangers or rng.random() < 0.5:
         return plan
@@ -263,13 +265,15 @@ def _with_markers_aside(plan: RunPlan, profile: Profile) -> RunPlan:
 
 
 def _with_indexes(store: StoreOptions, rng: Random, profile: Profile) -> StoreOptions:
-    """The store, which perhaps builds secondary indexes; that changes nothing else of the run's plan."""
+    """Return the options of the store, which perhaps builds secondary indexes. That changes nothing else of
+    the run's plan."""
     builds = profile.moves and rng.random() < 0.25
     return replace(store, build_index_every_ms=rng.choice((300, 2_000))) if builds else store
 
 
 def _with_odd_log(plan: RunPlan, profile: Profile) -> RunPlan:
-    """The plan, in which perhaps the source's log is odd. What it lacks then comes with later snapshots."""
+    """Return the plan, perhaps changed so that the source's log is odd. What the log lacks then comes with
+    later snapshots."""
     odd = draw_odd_log(plan.seed, profile.odd, plan.seconds)
     if odd == PLAIN:
         return plan
@@ -277,7 +281,8 @@ def _with_odd_log(plan: RunPlan, profile: Profile) -> RunPlan:
 
 
 def _with_takeovers(plan: RunPlan, profile: Profile) -> RunPlan:
-    """The plan, in which feeds change engines or clusters, and data changes before, amid and after that."""
+    """Return the plan, changed so that feeds move to other engines or clusters, and data changes outside the
+    op log before, during and after a move."""
     if not profile.takeovers:
         return plan
     rng = Random(f"{plan.seed}:takeovers")
@@ -384,12 +389,12 @@ def _from_elsewhere(starts: Random, feed: PlannedFeed) -> PlannedFeed:
     scan = starts.choice((InitialScan.NO, InitialScan.NO, InitialScan.YES, InitialScan.ONLY))
     cursor = starts.choice((None, starts.random(), starts.random()))
     if feed.at == 0.0 and scan is InitialScan.ONLY:
-        scan = InitialScan.YES  # there is nothing yet: one feed at least has to have rows
+        scan = InitialScan.YES  # there is no history yet, and at least one feed has to have rows
     return PlannedFeed(feed.at, replace(feed.options, initial_scan=scan), cursor)
 
 
 def _from_the_beginning(feed: PlannedFeed) -> PlannedFeed:
-    """The feed, there at once and to the end."""
+    """Return the feed, changed so that it is there from the beginning to the end."""
     scan = feed.options.initial_scan
     goes_on = InitialScan.YES if scan is InitialScan.ONLY else scan
     return PlannedFeed(0.0, replace(feed.options, initial_scan=goes_on), feed.cursor)

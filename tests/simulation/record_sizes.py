@@ -33,8 +33,8 @@ def bystanders(count: int) -> Iterator[Activate]:
 
 
 def require_small(result: StepResult, bounds: RecordBounds) -> None:
-    """Raise ``BrokenPromise`` for a record that is above its bound, or ranges that name who watches none of
-    their keys.
+    """Raise ``BrokenPromise`` for a record that is larger than its bound, or for a range whose record names a
+    feed that watches none of the range's keys.
     """
     for kind, key, value in _records(result, bounds):
         if len(key) + len(value) > bounds.record_bytes:
@@ -44,7 +44,8 @@ def require_small(result: StepResult, bounds: RecordBounds) -> None:
 
 
 def require_no_old_promises(processor: PartitionProcessor) -> None:
-    """Raise ``BrokenPromise`` for a promise that a range has outlived by more than it is kept."""
+    """Raise ``BrokenPromise`` for a promise that a range still has after the time for which promises are
+    kept."""
     for state in processor._ranges:
         kept_from = state.resolver.closed.wall - range_state.PROMISE_KEPT_NS
         if state.status is RangeStatus.LIVE and any(each.closed_wall < kept_from for each in state.promises):

@@ -1,5 +1,5 @@
-"""A schema registry that is slow, late or away, for feeds with schemas: drawn by itself, so that a seed keeps
-what else it draws.
+"""A schema registry that is slow, late or away, for feeds with schemas: its plan is drawn independently, so
+that nothing else of a seed's plan changes.
 
 It is asked by the workers' own code (``schemas.schema_ids``). Processes forget what it told them, and the
 tables of such runs get columns on the way: so there are questions in the middle of the log.
@@ -18,23 +18,24 @@ from tidegate.changefeed.encoding.confluent import NewSubjects, SubjectSchema
 from tidegate.errors import MalformedRecord, RegistryAway
 
 URL: Final = "http://registry.invalid:8081"
-#: Of the feeds in a run with a registry: the others must go on while these wait.
+#: The share of the feeds with schemas in a run with a registry: the others must go on while these wait.
 _FEEDS: Final = 0.7
-#: What a drain waits for sinks, and more.
+#: The seconds that a drain waits for sinks, and more.
 SINKS_LONGER_S: Final = 1.5
 _CALM_S: Final = 0.01
 _TIMEOUT_S: Final = 1.0
-_TRANSACTIONS_PER_S: Final = 8.0  # about; what comes after the last one has no effect
+_TRANSACTIONS_PER_S: Final = 8.0  # about so many; an alteration after the last one has no effect
 
 ResultT = TypeVar("ResultT")
 
 
 class Absence(NamedTuple):
-    """From ``at`` on, for ``seconds``. Who asks a ``silent`` registry learns of it by the timeout.
+    """An absence from ``at`` on, for ``seconds``. A client of a ``silent`` registry learns of the absence
+    only by its timeout.
 
     With ``sinks_before`` all sinks stand still as well, from so many seconds before to ``SINKS_LONGER_S``
-    after it: so rows that wait for them are followed by rows that wait for ids. Partitions may change hands
-    ``rebalance_after`` so many seconds of it.
+    after it: so rows that wait for sinks are followed by rows that wait for ids. Partitions may change hands
+    ``rebalance_after`` seconds after its begin.
     """
 
     at: float
@@ -46,12 +47,12 @@ class Absence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RegistryPlan:
-    """The registry of a run, and what is asked of it.
+    """The registry of a run, and the requests to it.
 
     ``feeds`` says of each feed whether it has schemas. Each way to the registry and back takes up to
-    ``usual_s``; a share of ``late`` of the answers comes up to ``late_s`` later, and one of ``lost`` not at
-    all, though the registry has done what it was told to. A process remembers the last ``kept`` ids. Before
-    the transactions with the numbers ``alterations`` a table gets one more column.
+    ``usual_s``; a share ``late`` of the answers comes up to ``late_s`` later. A share ``lost`` of the answers
+    never comes, although the registry has done what it was asked for. A process remembers the last ``kept``
+    ids. Before the transactions with the numbers ``alterations`` a table gets one more column.
     """
 
     feeds: tuple[bool, ...] = ()
@@ -70,7 +71,7 @@ class RegistryPlan:
         return replace(options, format=Format.AVRO, confluent_schema_registry=URL)
 
 
-#: Of a run in which no feed has schemas.
+#: The plan of a run in which no feed has schemas.
 NO_REGISTRY: Final = RegistryPlan()
 
 
@@ -117,7 +118,7 @@ class Registry:
         self._rng = Random(f"{seed}:registry's answers")
         self._ids: dict[SubjectSchema, int] = {}
         self._texts: dict[int, str] = {}
-        #: Questions that it has answered, or would have if the answer had not been lost.
+        #: The number of questions that it has answered, those with a lost answer included.
         self.answered = 0
         self._away_until = 0.0
         self._silent = False
@@ -128,7 +129,7 @@ class Registry:
         self._silent = silent
 
     def id_of(self, schema: SubjectSchema) -> int:
-        """The id of a schema, the same for ever."""
+        """Return the id of a schema, which never changes."""
         if schema not in self._ids:
             self._ids[schema] = number = len(self._ids) + 1
             self._texts[number] = schema.text
@@ -142,8 +143,8 @@ class Registry:
             raise MalformedRecord(f"the registry never gave the id {schema_id}") from None
 
     def ask(self, act: Callable[[], ResultT]) -> ResultT:
-        """Do ``act`` there and return its result, after the time that a request takes. Blocks; raises
-        ``RegistryAway``."""
+        """Do ``act`` at the registry and return its result, after the time that a request takes. Blocks.
+        Raises ``RegistryAway``."""
         self._scheduler.block(self._way())
         if not self.calm and self._scheduler.now < self._away_until:
             self._scheduler.block(_TIMEOUT_S if self._silent else 0.0)

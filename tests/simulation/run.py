@@ -1,4 +1,4 @@
-"""One run: a store, a cluster, workers and what befalls them, from one seed."""
+"""One run: a store, a cluster, workers and the faults that hit them, from one seed."""
 
 from __future__ import annotations
 
@@ -80,24 +80,26 @@ _SESSION_S: Final = 1.0
 _DRAIN_S: Final = 2.0
 _PREFIX: Final = "s-"
 _APP_ID: Final = "app"
-CALM_S: Final = 400.0  # virtual: how long everything may take to come to rest once nothing goes wrong
+CALM_S: Final = 400.0  # virtual seconds that everything may take to come to rest once nothing goes wrong
 _LINES: Final = 400
 _LOGGER: Final = logging.getLogger("tidegate")
 _REST_FIRST_S: Final = 1.0
 _FIRST_FEED_S: Final = 15.0
 _LOOK_S: Final = 0.5
-#: A worker that is told to stop gives up after less: 2 s and 15 s for its release, 15 s for the rest.
+#: A worker that is told to stop gives up before that: after 2 s and 15 s for its release, and 15 s for the
+#: rest.
 _STOPPED_S: Final = 40.0
-#: What is said of exceptions that nobody foresaw, and of those that are planted.
+#: The text of log lines about exceptions that nobody foresaw, and the text of planted ones.
 _DEFECT: Final = "which is a defect"
 _PLANTED: Final = "nobody foresaw"
-#: What a feed is told that came to a worker which had not read on to the tables: create it again.
+#: The error of a feed that came to a worker which had not read the tables yet. It asks the owner to create
+#: the feed again.
 _UNTOLD: Final = "no log partition has a descriptor"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of a run. ``faults`` are sentences, none for a run that was as it should be."""
+    """The outcome of a run. ``faults`` are sentences; a run that was as it should be has none."""
 
     seed: int
     faults: list[str] = field(default_factory=list)
@@ -139,7 +141,7 @@ class _Host:
 
 
 class Run:
-    """Builds everything, lets it run, and judges it; it has come to rest after ``calm_s``, or never does.
+    """A run: it builds everything, lets it run, and judges it. It comes to rest after ``calm_s``, or never.
 
     With ``subscribers`` the tables of its feeds are subscribed to in the end, in every mode. The test itself
     judges the feed that it ``breaks``: all others have to come to their end.
@@ -187,7 +189,7 @@ class Run:
             odd=plan.odd,
         )
         self.registry = Registry(plan.registry, plan.seed, self.scheduler)
-        self._directory = TemporaryDirectory(prefix="simulation-")  # of spools; other state has a Disk
+        self._directory = TemporaryDirectory(prefix="simulation-")  # of spools; other state is on a Disk
         self.settings = Settings(
             bootstrap_servers=OWN,
             app_id=_APP_ID,
@@ -213,7 +215,8 @@ class Run:
         self._calm = False
         self._stopping = Random(f"{plan.seed}:who stops")
         self._breaking = SomeOffsets(plan.seed, plan.odd.breaking)
-        #: The lines of exceptions that nobody planted: workers go on, and ranges heal.
+        #: The log lines of exceptions that nobody planted. They are needed, because workers go on after them,
+        #: and ranges heal.
         self._broken: list[str] = []
         self._bootstrap = OWN
         self._accepted: dict[FeedId, Accepted] = {}
@@ -295,7 +298,7 @@ class Run:
         self.source.sleep()
 
     def _drop_feed(self, number: int) -> None:
-        """Drop the feed once there is anything of it."""
+        """Drop the feed once it exists."""
         jobs, feed_id = Topics.of(self.settings).jobs, FeedId(f"feed{number}")
         state = read_jobs(self.broker, jobs)[feed_id].current_state
         if state is None or _is_untold(state):  # it is created, or created again
@@ -343,7 +346,7 @@ class Run:
 
     def _plan_strangers(self) -> None:
         """Plan when addresses mean other clusters: at any moment, or just when a cluster has told its id, and
-        somebody goes on that."""
+        a client relies on that."""
         rng = Random(f"{self.plan.seed}:told")
         for number, sink in enumerate(self.plan.sinks.sinks):
             for at, seconds in sink.strange if sink.elsewhere else ():
@@ -360,8 +363,8 @@ class Run:
             self.network.make_strange(sink_name(number), self.scheduler.now + seconds)
 
     def _has_a_stranger(self, number: int) -> bool:
-        """Whether a feed runs, whose sink's address may then mean another cluster; before that none is stored
-        with it."""
+        """Whether the feed runs, so that its sink's address may mean another cluster. Before that no cluster
+        is stored with the feed."""
         if self._feed(number).status is not FeedState.RUNNING or self._calm:
             return False
         broker = self._home_of(number)
@@ -399,7 +402,7 @@ class Run:
         return read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")]
 
     def _home_of(self, number: int) -> Broker:
-        """The cluster that the feed has begun on."""
+        """Return the cluster on which the feed has begun."""
         servers = self.plan.sinks.sinks[number].servers(number)
         return self._others[servers][1] if servers in self._others else self.broker
 
@@ -431,7 +434,7 @@ class Run:
         return self.settings.model_copy(update={"bootstrap_servers": self._bootstrap})
 
     def _rename(self) -> None:
-        """Give the workers' cluster another address; no worker has the old one any more."""
+        """Give the workers' cluster another address. No worker has the old address after that."""
         self._say("-", "the workers' cluster has another address")
         self._bootstrap = RENAMED
         for host in self.hosts:
@@ -466,7 +469,8 @@ class Run:
         self.scheduler.after(_LOOK_S, lambda: self._create_again(number, feed, epoch))
 
     def _create_again(self, number: int, feed: PlannedFeed, epoch: FeedEpoch) -> None:
-        """Do so if that is what the feed's owner was told to do; look again until something came of it."""
+        """Create a feed again if its error asks the owner to do so. While the feed is pending, look again
+        later."""
         state = read_jobs(self.broker, Topics.of(self.settings).jobs)[FeedId(f"feed{number}")].current_state
         if state is not None and _is_untold(state):
             self._create_feed(number, feed, FeedEpoch(epoch + 1))
@@ -474,7 +478,7 @@ class Run:
             self.scheduler.after(_LOOK_S, lambda: self._create_again(number, feed, epoch))
 
     def _from_cursor(self, feed: PlannedFeed) -> FeedOptions:
-        """The feed's options, its cursor at the very timestamp of a version if it has one."""
+        """Return the feed's options. If the feed has a cursor, that is at the very timestamp of a version."""
         if feed.cursor is None:
             return feed.options
         history = list(self.source.history)
@@ -539,7 +543,8 @@ class Run:
         self.network.take_down(place, self.scheduler.now + self._rng.uniform(0.1, 6.0))
 
     def _strand(self) -> None:
-        """Rows for one partition stay where they are, others go on; then workers die with them."""
+        """Let the rows for one partition stay in their workers while other rows go on; then these workers
+        die."""
         written = [topic for name, topic in sorted(self._topics().items()) if name.startswith("f")]
         if not written:
             return
@@ -573,7 +578,8 @@ class Run:
             self.scheduler.at(begins + absence.rebalance_after, self._rebalance)
 
     def _plan_stop(self, stop: PlannedStop) -> None:
-        """Workers are told to stop; the group and the sinks bring about what they are amid then."""
+        """Plan that workers are told to stop. The group and the sinks bring about the situation in which they
+        are told."""
         begins = self.scheduler.now + stop.at
         if stop.sinks_before is not None:
             self.scheduler.at(begins - stop.sinks_before, partial(self._stand_still, begins))
@@ -589,7 +595,7 @@ class Run:
             self.scheduler.at(begins, self._rebalance)
 
     def _stand_still(self, at: float) -> None:
-        """Keep sinks still until a drain that began at this time has given up what waits for them."""
+        """Keep sinks still until a drain that began at this time has given up the rows that wait for them."""
         for number in range(len(self.plan.feeds)):
             self.network.stand_still(sink_name(number), at + SINKS_LONGER_S)
 
@@ -666,7 +672,7 @@ class Run:
         self._rest_due, self._rest_pause = self.scheduler.now, _REST_FIRST_S
 
     def _at_rest(self) -> bool:
-        """Looked at ever more seldom: whether every feed has come to the end of the history."""
+        """Whether every feed has come to the end of the history. This is looked up less and less often."""
         if self.scheduler.now < self._rest_due:
             return False
         self._rest_due = self.scheduler.now + self._rest_pause
@@ -697,7 +703,7 @@ class Run:
         )
 
     def _hear_witness(self) -> None:
-        """The other sinks have stood still for long: the first feed's markers have gone on meanwhile."""
+        """Check that the first feed's markers have gone on while the other sinks stood still for long."""
         view = read_jobs(self.broker, Topics.of(self.settings).jobs)
         (feed,) = (feed for _, feed in view.feeds() if feed.definition and feed.definition.id == "feed0")
         lag_s = (self.source.now_ns - self._covered(feed).wall) / 1e9
@@ -734,7 +740,7 @@ class Run:
             if host.process is not None and host.process.alive and host.shell is not None:
                 for report in host.shell.reports.partitions():
                     quarantined += [f"quarantined: {hole}" for hole in report.quarantined]
-        if outcome.faults:  # by itself it is none: holes heal where rows are needed, with the next snapshot
+        if outcome.faults:  # no fault by itself: where rows are needed, holes heal with the next snapshot
             outcome.faults += quarantined
         outcome.versions = len(self.source.history)
         outcome.rows = sum(
@@ -764,7 +770,7 @@ class Run:
                 yield from faults
 
     def _look_at_kept(self) -> Iterator[str]:
-        """Records that workers have kept aside, and that the log has otherwise."""
+        """Yield a fault for each record that workers have kept aside and that differs from the log's."""
         files = LocalFiles(self.settings.home / DIRECTORY)
         for name in kept_names(files):
             self.outcome.kept += 1
@@ -774,7 +780,8 @@ class Run:
                 yield f"{name} is not what the log has at offset {kept.offset}"
 
     def _late(self, number: int) -> Iterator[str]:
-        """Markers on the former cluster of a feed that are above all that was persisted there."""
+        """Yield a fault for each marker on a feed's former cluster that is above everything that was
+        persisted there."""
         feed = self._feed(number)
         taken = feed.takeover
         if taken is None or taken.silent_to is None or feed.current_state is None:
@@ -803,7 +810,7 @@ class Run:
 
     @contextmanager
     def _lines(self) -> Iterator[None]:
-        """Keep the last lines of everybody's log."""
+        """Keep the last lines of all loggers."""
 
         def keep(_: Any, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
             fields = " ".join(f"{name}={value}" for name, value in event.items() if name != "event")
@@ -833,7 +840,7 @@ class Run:
 
 
 def _astray(broker: Broker) -> Iterator[str]:
-    """The markers on a cluster that no feed's topics are on."""
+    """Yield a fault for each marker on a cluster that has no feed's topics."""
     stranger = broker.stranger
     for topic in () if stranger is None else stranger.topics:
         assert stranger is not None
@@ -843,7 +850,7 @@ def _astray(broker: Broker) -> Iterator[str]:
 
 
 def _as_begun(feed: FeedView) -> FeedView:
-    """The feed as its output is judged: from its start on, whatever epochs it had."""
+    """Return the feed as its output is judged: from its first start on, whatever epochs it had."""
     state, began = feed.current_state, feed.takeover
     if state is None or began is None:
         return feed
@@ -855,7 +862,7 @@ def _is_untold(state: StateRecord) -> bool:
 
 
 def _expected(error: Ended) -> bool:
-    """Whether a worker may end itself for this."""
+    """Whether a worker may end itself because of this error."""
     if isinstance(error, RecordRefused):
         return False  # that is the end of a feed
     return error is None or isinstance(error, DeliveryError) or type(error) is FatalError

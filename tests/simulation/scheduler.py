@@ -25,7 +25,8 @@ _LOOK_S: Final = 0.01
 
 
 class ProcessEnded(BaseException):
-    """Unwinds what runs in a process that has ended. Nothing that it does on the way has an effect."""
+    """The exception that unwinds the code of a process that has ended. Nothing that this code does meanwhile
+    has an effect."""
 
 
 class Timer:
@@ -48,7 +49,7 @@ class Scheduler:
     def __init__(self, seed: int) -> None:
         self.now = 0.0
         self.actions = 0
-        self.process: Process | None = None  # whose code runs at the moment
+        self.process: Process | None = None  # the process whose code runs at the moment
         self.rng = Random(f"{seed}:order")
         self._heap: list[tuple[float, int, Timer]] = []
         self._number = 0
@@ -57,7 +58,8 @@ class Scheduler:
         self._running: _Carrier | None = None
 
     def at(self, when: float, action: Action, owner: Process | None = None) -> Timer:
-        """Let ``action`` happen at ``when``; of those at the same time, the first one that was asked for."""
+        """Let ``action`` happen at ``when``; of actions at the same time, the one that was asked for first
+        happens first."""
         timer = Timer(action, owner)
         self._number += 1
         heapq.heappush(self._heap, (max(when, self.now), self._number, timer))
@@ -100,14 +102,14 @@ class Scheduler:
     # ---- threads that take turns
 
     def begin(self, work: Action, owner: Process) -> None:
-        """Run ``work``, which may block, from now to the first time that it does."""
+        """Run ``work``, which may block, until it blocks for the first time."""
         carrier = self._carriers.pop() if self._carriers else _Carrier(self)
         owner.carriers.add(carrier)
         carrier.load(work, owner)
         self._switch_to(carrier)
 
     def block(self, delay: float) -> None:
-        """Called by such work: let the time pass."""
+        """Let time pass. This is called by work that blocks."""
         carrier = self._running
         if carrier is None:
             raise RuntimeError("a call that blocks was made in the event loop")
@@ -115,7 +117,8 @@ class Scheduler:
         self._wait(carrier)
 
     def park(self) -> Action:
-        """Called by such work, to be followed by ``wait_parked``: what lets it go on, once."""
+        """Return the action that lets the work go on, once. This is called by work that blocks, and
+        ``wait_parked`` has to follow."""
         carrier = self._running
         if carrier is None:
             raise RuntimeError("a call that blocks was made in the event loop")
@@ -129,12 +132,12 @@ class Scheduler:
         return resume
 
     def wait_parked(self) -> None:
-        """Wait until what ``park`` gave is called."""
+        """Wait until the action that ``park`` returned is called."""
         assert self._running is not None
         self._wait(self._running)
 
     def unwind(self, owner: Process) -> None:
-        """Let the threads of a dead process go."""
+        """Unwind and release the threads of a dead process."""
         for carrier in list(owner.carriers):
             if carrier is not self._running:
                 self._switch_to(carrier)
@@ -154,7 +157,7 @@ class Scheduler:
             raise ProcessEnded
 
     def carrier_done(self, carrier: _Carrier) -> None:
-        """Called by the carrier: its work has come to an end."""
+        """Take back a carrier whose work has ended. The carrier calls this."""
         assert carrier.owner is not None
         carrier.owner.carriers.discard(carrier)
         carrier.owner = None
@@ -168,8 +171,8 @@ class Scheduler:
 
 
 def _closed() -> threading.Lock:
-    """A gate that lets one thread through each time that it is released: a turn, at a fraction of what a
-    semaphore of ``threading`` takes for it."""
+    """Return a gate that lets one thread through each time that it is released. A turn by it takes a fraction
+    of the time that a semaphore of ``threading`` takes."""
     gate = threading.Lock()
     gate.acquire()
     return gate
@@ -205,7 +208,7 @@ class _Carrier:
                 self._work()
             except ProcessEnded:
                 pass
-            except BaseException as error:  # nobody else would see it
+            except BaseException as error:  # otherwise nobody would see the error
                 self.owner.failed(error)
             self._work = None
             self._scheduler.carrier_done(self)
@@ -227,7 +230,7 @@ class Process:
         self.unexpected: list[BaseException] = []
         self.on_end: list[Action] = []
         self.fuse: int | None = None  # the process dies after so many actions
-        self.unlit: tuple[str, int] | None = None  # a fuse that waits for something to happen
+        self.unlit: tuple[str, int] | None = None  # a fuse is lit only when something happens
         self.scheduler = scheduler
         self.loop = SimLoop(scheduler, self, slowness)  # type: ignore[abstract]
 
@@ -242,7 +245,7 @@ class Process:
             self.fuse, self.unlit = self.unlit[1], None
 
     def burnt(self) -> bool:
-        """Whether the process dies just now, in place of its next action."""
+        """Whether the process dies now, in place of its next action."""
         if self.fuse is None:
             return False
         self.fuse -= 1
@@ -251,14 +254,14 @@ class Process:
         return not self.alive
 
     def leave(self, error: Ended, status: int) -> None:
-        """The process ends itself, just here."""
+        """End the process, at this point of its own code."""
         if self.alive:
             self.end = (error, status)
             self._die()
         raise ProcessEnded
 
     def failed(self, error: BaseException) -> None:
-        """Something failed where the process itself did not notice."""
+        """Note an error that the process itself did not notice."""
         self.unexpected.append(error)
 
     def pause(self) -> None:
@@ -274,7 +277,7 @@ class Process:
                 self.scheduler.at(self.scheduler.now, timer.action, self)
 
     def require_alive(self) -> None:
-        """Raise in what runs after the end."""
+        """Raise ``ProcessEnded`` in code that runs after the process has ended."""
         if not self.alive:
             raise ProcessEnded
 
@@ -287,7 +290,7 @@ class Process:
 
 class SimLoop(asyncio.AbstractEventLoop):
     """The event loop of one process. Callbacks run in the order in which they were added, as asyncio says;
-    when, and what happens elsewhere in between, is the scheduler's to say."""
+    The scheduler decides when they run, and what happens elsewhere in between."""
 
     def __init__(self, scheduler: Scheduler, process: Process, slowness: float) -> None:
         self._scheduler = scheduler
@@ -397,7 +400,7 @@ class SimExecutor:
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
 
     def run(self, work: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-        """Do ``work`` when a thread is free, and tell ``future`` of it. Raises once it is shut."""
+        """Do ``work`` when a thread is free, and tell ``future`` of it. Raises once the pool is shut down."""
         if self._closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
         self._waiting.append((work, future))

@@ -1,5 +1,5 @@
-"""Sinks that stand still, are slow, break producers, or refuse rows for good: drawn by themselves, so that a
-seed keeps what else it draws.
+"""Sinks that stand still, are slow, break producers, or refuse rows for good: their plan is drawn
+independently, so that nothing else of a seed's plan changes.
 
 A feed's sink is the cluster of the workers, or one of its own.
 """
@@ -15,14 +15,15 @@ from typing import Final, NamedTuple
 from tests.simulation.clients import Grown, Network
 from tests.simulation.scheduler import Scheduler
 
-#: While another sink stands still the markers of a feed are at most so much behind, seconds.
+#: The largest lag in seconds of a feed's markers while another sink stands still.
 WITNESS_LAG_S: Final = 5.0
 _WITNESSED_S: Final = 8.0
 _LATE_S: Final = 0.4
-#: The address of the workers' own cluster, and the one that it has after it was renamed.
+#: The address of the workers' own cluster, and its address after the cluster was renamed.
 OWN: Final = "127.0.0.1:9092"
 RENAMED: Final = "10.1.0.1:9092"
-#: Limits for rows: all are above the first, none is above the last, and many are as large as the others.
+#: Limits for rows in bytes: all rows are larger than the first, none is larger than the last, and many rows
+#: have sizes near the others.
 _ROW_BYTES: Final = (1, 84, 85, 86, 90, 100, 120, 150, 10_000)
 #: A drain lasts 2 s in a run, and half of it is for sinks.
 _PATIENT_MS: Final = 1_000
@@ -64,7 +65,7 @@ class Trouble(NamedTuple):
 
 
 class Origin(enum.Enum):
-    """The timestamp that the operator chooses."""
+    """The origin of the timestamp that the operator chooses."""
 
     THERE = "the lowest of the last markers there"
     MARKER = "the last marker before"
@@ -84,21 +85,21 @@ class FailOver:
 
 
 def draw_fail_over(rng: Random, seconds: float) -> FailOver:
-    """One within a run of so many seconds."""
+    """Return a fail-over within a run of so many seconds."""
     at, accepted_s = seconds * rng.uniform(0.3, 0.7), rng.uniform(1.5, 3.0)
     return FailOver(at, accepted_s, rng.choice(list(Origin)), rng.random())
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSink:
-    """The plan for one feed's sink. ``late_s``: so much longer acknowledgements take. Its ``refusal`` comes
-    at ``refuses_at``.
+    """The plan for one feed's sink. ``late_s``: the additional seconds that acknowledgements take. Its
+    ``refusal`` comes at ``refuses_at``.
 
-    ``max_row_bytes``: the feed leaves out rows above that, of which the producer or the broker would refuse
-    each one (``limit_of``). 0: no row is too large by itself.
+    ``max_row_bytes``: the feed leaves out larger rows, each of which the producer or the broker
+    (``limit_of``) would refuse. 0 means that no row is too large by itself.
 
-    ``strange``: when, and for how many seconds, its address means another cluster, whatever stands there.
-    ``fails_over``: it comes to mean that for good.
+    ``strange``: when, and for how many seconds, its address means another cluster, whatever records that has.
+    ``fails_over``: when its address comes to mean another cluster for good.
     """
 
     elsewhere: bool = False
@@ -120,9 +121,9 @@ class PlannedSink:
 class SinkPlan:
     """The sinks of a run, one for each feed, and the settings that are about them.
 
-    ``renamed_at``: then the workers' own cluster gets another address, with which all are started anew.
-    ``witnessed``: the sink of the first feed is as it should be, nothing else goes wrong, and its markers
-    must go on while others stand still.
+    ``renamed_at``: the time at which the workers' own cluster gets another address. All workers are then
+    started again with it. ``witnessed``: the sink of the first feed is as it should be, nothing else goes
+    wrong, and its markers must go on while others stand still.
     """
 
     sinks: tuple[PlannedSink, ...]
@@ -139,12 +140,13 @@ def follow(feeds: int) -> SinkPlan:
 
 
 def have_troubles(seed: int) -> bool:
-    """Whether sinks have troubles at all: what a detached feed misses is mended, and hides other defects."""
+    """Whether sinks have troubles at all in the run of this seed. Some runs have none, because the repair of
+    what a detached feed misses hides other defects."""
     return Random(f"{seed}:sinks at all").random() >= 0.5
 
 
 def draw_sinks(seed: int, feeds: int, seconds: float, *, witnessed: bool) -> SinkPlan:
-    """The sinks of a run of so many seconds."""
+    """Return the plan for the sinks of a run of so many seconds."""
     rng = Random(f"{seed}:sinks")
     planned = tuple(_sink(rng, seconds) for _ in range(feeds))
     stall_ms = rng.choice((40, 100, 300))
@@ -162,13 +164,15 @@ def draw_sinks(seed: int, feeds: int, seconds: float, *, witnessed: bool) -> Sin
 
 
 def draw_refusals(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
-    """The sinks, of which some refuse rows for good from a time on, and all break producers now and then."""
+    """Return the plan, changed so that some sinks refuse rows for good from a time on, and all break
+    producers now and then."""
     rng = Random(f"{seed}:refusals")
     return replace(plan, sinks=tuple(_refusing(rng, sink, seconds) for sink in plan.sinks))
 
 
 def with_breaks_at_drops(plan: SinkPlan, seed: int, dropped_at: Sequence[float | None]) -> SinkPlan:
-    """The sinks, of which those of feeds that are dropped acknowledge late then, and break producers."""
+    """Return the plan, changed so that the sinks of dropped feeds acknowledge late and break producers around
+    the drop."""
     rng = Random(f"{seed}:breaks at drops")
     sinks = (
         sink if at is None else replace(sink, late_s=_LATE_S, troubles=(*sink.troubles, _break_at(rng, at)))
@@ -182,7 +186,8 @@ def _break_at(rng: Random, at: float) -> Trouble:
 
 
 def draw_limits(plan: SinkPlan, seed: int) -> SinkPlan:
-    """The sinks, of which those that refuse nothing take no large rows, from a feed that leaves them out."""
+    """Return the plan, changed so that the sinks which refuse nothing take no large rows, and their feeds
+    leave those out."""
     rng = Random(f"{seed}:row limits")
     return replace(plan, sinks=tuple(_limited(rng, sink) for sink in plan.sinks))
 
@@ -217,14 +222,14 @@ def _sink(rng: Random, seconds: float) -> PlannedSink:
 
 
 def with_strangers(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
-    """The plan with sinks on clusters of their own, whose addresses mean others at times."""
+    """Return the plan with sinks on clusters of their own, whose addresses mean other clusters at times."""
     rng = Random(f"{seed}:strangers")
     sinks = (PlannedSink(True, sink.late_s, strange=_strange(rng, seconds, (2, 4, 8))) for sink in plan.sinks)
     return replace(plan, sinks=tuple(sinks), renamed_at=None)
 
 
 def with_fail_overs(plan: SinkPlan, seed: int, seconds: float) -> SinkPlan:
-    """The plan with sinks on clusters of their own, which fail over."""
+    """Return the plan with sinks on clusters of their own, which fail over."""
     rng = Random(f"{seed}:fail-overs")
     sinks = (
         PlannedSink(
@@ -254,7 +259,7 @@ def _trouble(rng: Random, seconds: float) -> Trouble:
 def plan_troubles(
     plan: SinkPlan, scheduler: Scheduler, network: Network, say: Callable[[str, str], None]
 ) -> None:
-    """Let them come, from now on."""
+    """Let the planned troubles come, from now on."""
 
     def begin(name: str, trouble: Trouble) -> None:
         say(name, f"{trouble.kind.value} for {trouble.seconds:.2f} s")
@@ -299,5 +304,6 @@ def limit_rows(plan: SinkPlan, network: Network) -> None:
 
 
 def sink_name(number: int) -> str:
-    """Return what the network knows the sink of feed ``number`` by: its topics begin with it."""
+    """Return the name by which the network knows the sink of feed ``number``. The names of its topics begin
+    with it."""
     return f"f{number}"

@@ -20,15 +20,16 @@ from tidegate.errors import MalformedEntry
 from tidegate.raftlog.request import AdminRequest, Push, RangeRequest, Scan, decode_request
 
 _TICK_S: Final = 0.03
-#: In the end. Many ranges with a heartbeat of 100 ms write about as many records as a worker steps that takes
-#: them one by one, and whatever is scanned for stands after all that it has left undone.
+#: The interval of heartbeats at the end of a run. With a heartbeat every 100 ms, many ranges write about as
+#: many records as a worker can step one by one, and the answers to scans stand after all records that the
+#: worker has not read yet.
 _CALM_HEARTBEAT_MS: Final = 1_000
-#: How much faster the source's clock runs in the end where its log was odd.
+#: How much faster the source's clock runs at the end of a run whose log was odd.
 _ODD_SPEED: Final = 5
 
 
 class _LogTopic:
-    """See ``sim.log.sink.LogSink``. A batch of records that a workload writes at once arrives at once."""
+    """See ``sim.log.sink.LogSink``. Records that a workload writes as one batch arrive together."""
 
     def __init__(self, broker: Broker, topic: str, odd: OddLog) -> None:
         self._broker = broker
@@ -90,7 +91,7 @@ class Source:
         """Answer every request soon from now on, and begin nothing but heartbeats."""
         self._calm = True
         options = self.simulation.options
-        if not self._odd.calm:  # what was lost is waited for by the log's time
+        if not self._odd.calm:  # waits for what was lost are measured in the log's time
             self._odd.calm, self._speed = True, _ODD_SPEED
             self._base_ns -= (_ODD_SPEED - 1) * self._elapsed_ns
         heartbeat_ms = max(options.heartbeat_ms, _CALM_HEARTBEAT_MS) * self._speed
@@ -107,7 +108,8 @@ class Source:
         return int(self._scheduler.now * 1e9)
 
     def sleep(self) -> None:
-        """Write nothing for longer than anything is waited for, of which nobody else's clock knows."""
+        """Write nothing for longer than anything is waited for. Only the source's clock moves on by that
+        time."""
         if not self._calm:
             sleep_ns = int(self._odd_plan.pause_s * 1e9)
             self._advance()

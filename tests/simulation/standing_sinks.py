@@ -1,8 +1,9 @@
 """Sinks that stand still or refuse a row, and the results that wait for them: steps K1 to K6 of
 docs/protocols/slow-sinks.md, R1 to R3 of docs/protocols/refused-rows.md.
 
-What ``app`` does with tasks and clocks is drawn here: when rows are acknowledged, when results that lack none
-are committed, when a feed is detached, when its spool is lost, when a sink takes rows again or refuses one.
+What ``app`` does with tasks and clocks is drawn here: when rows are acknowledged, when results whose rows are
+all acknowledged are committed, when a feed is detached, when its spool is lost, when a sink takes rows again
+or refuses one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WAKE: Final = 0.1  # all of these are probabilities, per look
 _DETACH: Final = 0.25
 _LOSE_SPOOL: Final = 0.1
 _HALF: Final = 0.5
-#: Why a feed fails of which a row is refused.
+#: The reason of the failure of a feed with a refused row.
 REFUSED: Final = "a row is above a limit"
 
 
@@ -40,7 +41,8 @@ class Mode(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A result that is not committed; ``waits`` counts rows by feed that have to be acknowledged before.
+    """A result that is not committed; ``waits`` counts, for each feed, the rows that have to be acknowledged
+    before.
 
     It is committed only together with all up to the one that has the number ``until``.
     """
@@ -53,7 +55,7 @@ class Flight:
 
 @dataclass(slots=True)
 class Sink:
-    """A sink of a feed; ``rows`` are not acknowledged, in order, and stand with their flights."""
+    """A sink of a feed; ``rows`` has its rows that are not acknowledged, in order, each with its flight."""
 
     standing: bool = False
     mode: Mode = Mode.LIVE
@@ -76,7 +78,7 @@ class Window:
         standing: Iterable[FeedId] = (),
         refuse: float = 0.0,
     ) -> None:
-        """``refuse`` is the probability, per look, that a row is refused of those that a sink has."""
+        """``refuse`` is the probability, per look, that one of the rows that a sink has is refused."""
         self._processor = processor
         self._refuse = refuse
         self._rng = rng
@@ -89,7 +91,7 @@ class Window:
 
     @property
     def has_room(self) -> bool:
-        """Whether a result may be added that is not of the steps K."""
+        """Whether a result of an ordinary step, not of the steps K, may be added."""
         return len(self._flights) < _ROOM_MAX
 
     @property
@@ -102,12 +104,12 @@ class Window:
         self._sinks[feed_id].standing = True
 
     def wake_all(self) -> None:
-        """Every sink acknowledges what it has, and what follows."""
+        """Let every sink acknowledge the rows that it has, and later rows."""
         for sink in self._sinks.values():
             sink.standing = False
 
     def add(self, result: StepResult) -> Flight:
-        """A step was made; its rows go to the sinks."""
+        """Add the result of a step; its rows go to the sinks."""
         outputs = {feed_id: rows for feed_id, rows in result.outputs.items() if rows}
         if ended := self._ended & outputs.keys():
             raise BrokenPromise(f"rows of {ended} come out after its end")
@@ -123,13 +125,14 @@ class Window:
         return flight
 
     def acknowledge(self) -> None:
-        """Sinks that do not stand still acknowledge everything."""
+        """Let the sinks that do not stand still acknowledge everything."""
         for feed_id, sink in self._sinks.items():
             if not sink.standing:
                 self._acknowledge(feed_id, len(sink.rows))
 
     def commit(self, *, tell: bool = True) -> None:
-        """Commit what lacks no rows. Without ``tell`` the processor does not hear of it yet."""
+        """Commit the results whose rows are all acknowledged. Without ``tell`` the processor does not hear of
+        it yet."""
         ready, self._flights = self._flights[: self._ready()], self._flights[self._ready() :]
         for flight in ready:
             self._committed(flight.result)
@@ -137,7 +140,7 @@ class Window:
             self._processor.committed(max(flight.result.serial for flight in ready))
 
     def look(self) -> None:
-        """See how the sinks follow, and take the steps K that are due."""
+        """Look how far the sinks have come, and take the steps K that are due."""
         for feed_id, sink in list(self._sinks.items()):
             if sink.standing and self._chance(_WAKE):
                 sink.standing = False
@@ -164,8 +167,8 @@ class Window:
         self.commit()
 
     def die(self) -> list[tuple[FeedId, list[OutputRecord]]]:
-        """Nothing more is committed. Some rows are written all the same; returned is what may be later, of
-        each output partition, in order."""
+        """End without a further commit. Return rows that may still be written after that, of each output
+        partition, in order."""
         left = []
         for feed_id, sink in self._sinks.items():
             for rows in _by_place(row for row, _ in sink.rows).values():
@@ -188,7 +191,7 @@ class Window:
                 flight.waits[feed_id] -= 1
 
     def _acknowledge_some(self, feed_id: FeedId) -> None:
-        """The first rows of each output partition."""
+        """Acknowledge the first rows of each output partition."""
         sink = self._sinks[feed_id]
         counts = {
             place: self._rng.randint(0, len(rows))
@@ -206,12 +209,12 @@ class Window:
     # ---- the steps R and K
 
     def _refuses(self, feed_id: FeedId, sink: Sink) -> bool:
-        """Whether it does so now; nothing is drawn where none ever does."""
+        """Whether the sink refuses a row now. Nothing is drawn in runs in which no sink ever does."""
         may = self._refuse > 0 and bool(sink.rows) and feed_id not in self._ended
         return may and self._chance(self._refuse)
 
     def _fail(self, feed_id: FeedId) -> None:
-        """R1 to R3: a row is refused, and the sink has nothing from there on."""
+        """Take the steps R1 to R3: a row is refused, and the sink gets nothing after that."""
         if self._chance(_HALF):
             self.commit(tell=False)
         result = self._processor.fail_delivery(
@@ -222,7 +225,8 @@ class Window:
         self.add(result)
 
     def _release(self, feed_id: FeedId) -> None:
-        """The flights wait for the feed no more; those that lack rows are committed with the next one."""
+        """Let no flight wait for the feed any more. Flights whose rows are not acknowledged are committed
+        together with the next one."""
         for flight in self._flights:
             if flight.waits.pop(feed_id, 0):
                 flight.until = self._next
@@ -242,7 +246,8 @@ class Window:
                     self._go_live(feed_id, sink)
 
     def _detach(self, feed_id: FeedId, sink: Sink) -> None:
-        """K2. What is being committed at this moment is not changed; the processor has not heard of it."""
+        """Take step K2. A result that is being committed at this moment, of which the processor has not
+        heard, is not changed."""
         if self._chance(_HALF):
             self.commit(tell=False)
         sink.mode = Mode.SPOOLING
@@ -258,7 +263,7 @@ class Window:
         self.add(self._processor.stall(feed_id))
 
     def _go_live(self, feed_id: FeedId, sink: Sink) -> None:
-        """K4, or K6."""
+        """Take step K4 or K6."""
         attaches = sink.mode is Mode.SPOOLING and self._processor.is_spooling(feed_id)
         sink.mode = Mode.LIVE
         self.add(self._processor.attach(feed_id) if attaches else self._processor.resume(feed_id))
@@ -270,7 +275,8 @@ class Window:
     # ---- commits
 
     def _ready(self) -> int:
-        """Return the number of results that lack no rows, together with those that they belong to."""
+        """Return the number of results that may be committed: their rows are acknowledged, and so are those
+        of the results with which they have to be committed."""
         ready = needed = 0
         for count, flight in enumerate(self._flights, 1):
             if any(flight.waits.values()):

@@ -1,5 +1,5 @@
-"""Workers that are told to stop, and do so in order: drawn by themselves, so that a seed keeps what else it
-draws.
+"""Workers that are told to stop, and do so in order: their plan is drawn independently, so that nothing else
+of a seed's plan changes.
 
 How they stop is their own code (``app.application.stop_in_order``): they finish what is in flight, and leave
 the group. They may be killed or paused meanwhile, as at any other time.
@@ -11,7 +11,8 @@ import enum
 from random import Random
 from typing import Final, NamedTuple
 
-#: Of the stops, how many come to all workers at once, and how many while sinks stand still.
+#: Of the stops, the share that all workers get at the same time, and the share that come while sinks stand
+#: still.
 _ALL: Final = 0.2
 _WITH_SINKS: Final = 0.4
 _SOON_S: Final = 0.5
@@ -26,7 +27,8 @@ class Amid(enum.Enum):
 
 
 class PlannedStop(NamedTuple):
-    """A worker, or ``all``, is told to stop at a time; with a rebalance, ``later_s`` after what it is amid.
+    """A worker, or ``all``, is told to stop at a time; with a rebalance, ``later_s`` after the moment of the
+    rebalance that ``amid`` names.
 
     With ``sinks_before`` all sinks stand still, from so many seconds before until after a drain has given up
     what waits for them: so batches are in flight then, and feeds are detached or spooled.
@@ -40,7 +42,7 @@ class PlannedStop(NamedTuple):
 
 
 def draw_stops(seed: int, share: float, seconds: float) -> tuple[PlannedStop, ...]:
-    """The stops of a run of so many seconds, in this share of seeds."""
+    """Return the stops of a run of so many seconds. Only this share of the seeds has any."""
     rng = Random(f"{seed}:stops")
     if rng.random() >= share:
         return ()

@@ -1,4 +1,5 @@
-"""Subscribers of topics, held against the store: at every frontier their table is the store's as of then.
+"""Subscribers of topics, compared with the store: at every frontier their table has to be the store's table
+as of then.
 
 The partitions of a topic are read in an order of their own, and the consumer crashes. Each mode is consumed
 as rows and as Arrow tables, with the types that the table has.
@@ -47,7 +48,7 @@ _READ_AT_ONCE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class WatchedTopic:
-    """A table's topic, and what it has to show.
+    """A table's topic, and the contents that it has to have.
 
     Attributes:
         relation: the table, with its columns' types.
@@ -64,7 +65,8 @@ class WatchedTopic:
     start: Timestamp
 
     def faults(self, mode: str, random: Random) -> Iterator[str]:
-        """Subscribe in a mode, and say what is not as it was committed, in rows and in Arrow tables."""
+        """Subscribe in a mode, and yield a sentence for each difference from what was committed, in rows and
+        in Arrow tables."""
         times = sorted({each.time for each in self.history.commits})
         as_of = random.choice([self.start, *times])
         plan = subscriber_plan(self.relation, mode, as_of)
@@ -122,7 +124,8 @@ class WatchedTopic:
             yield f"there are {len(schemas)} schemas: {schemas}"
 
     def _unfit(self, plain: BatchColumns) -> list[str]:
-        """Return the columns that have a value without a form in their type: these are had as text."""
+        """Return the columns with a value that Arrow's type for the column cannot hold: these columns are
+        read as text."""
         rows = [each.row for each in self.history.commits if each.row is not None]
         names, found = self.relation.columns, []
         for name in names:
@@ -134,7 +137,7 @@ class WatchedTopic:
 
 
 def subscriber_plan(relation: Relation, mode: str, as_of: Timestamp) -> SubscribePlan:
-    """The plan of a statement whose mode is written as for the table of `consumer_run`."""
+    """Return the plan of a statement whose mode is written as in `consumer_run` for its table."""
     key = ", ".join(f'"{name}"' for name in relation.primary_key)
     types = relation.known_types or (None,) * len(relation.columns)
     ordered = [

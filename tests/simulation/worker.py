@@ -59,11 +59,12 @@ class SimShell:
         return self._member
 
     def become(self, member: Member) -> None:
-        """The consumer, once there is one."""
+        """Take the consumer, once there is one."""
         self._member = member
 
     def agent(self, *_: Any, **__: Any) -> Callable[[Any], Any]:
-        """Batches come from the group's member, not from Faust's streams."""
+        """Return a decorator of agents. Their batches come from the group's member, not from Faust's
+        streams."""
         return lambda work: work
 
     def batch_topic(self, name: str) -> Any:

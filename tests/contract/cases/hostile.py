@@ -1,6 +1,7 @@
-"""The corpus of hostile inputs, each beside a healthy range, whose feed every engine gives everything.
+"""The corpus of hostile inputs, each beside a healthy range. Every engine has to give everything of that
+range to its feed.
 
-Rows that a broker would not take are left out: what refuses them differs from engine to engine.
+Rows that a broker would not take are left out: each engine refuses them at another place.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ _SPARSE: Final = replace(WITH_MARKERS, envelope=Envelope.ROW, resolved_interval_
 
 
 def _aside(world: World) -> None:
-    """Two tables in one feed, of different partition counts; in JSON, in Avro, with few markers; and one of
-    the tables in feeds with markers among its rows, in JSON and in Avro."""
+    """Two tables with different partition counts are in one feed: in JSON, in Avro, and with few markers. One
+    of the tables is also in feeds with markers among its rows, in JSON and in Avro."""
     tables = [world.table(), world.table("k STRING, n INT", key="k")]
     ranges = [world.range(table.span) for table in tables]
     for second in range(1, 12):
@@ -31,7 +31,7 @@ def _aside(world: World) -> None:
 
 
 def _feed(world: World, name: str, options: FeedOptions, *tables: HandTable) -> Activate:
-    """A feed on three and five partitions of rows."""
+    """Return a feed whose two topics of rows have three and five partitions."""
     prefix = f"aside{world.number}-{name}-"
     options = replace(options, topic_prefix=prefix, resolved_topic=f"{prefix}markers")
     feed = activation(

@@ -65,7 +65,7 @@ def _quarantine(breakage: Breakage, world: World) -> None:
 def _changed_in_a_hole(breakage: Breakage, world: World) -> None:
     """Rows change outside the op log while their range is in a hole: its feed fails, without row or marker.
 
-    The snapshot behind it would heal the range without a scan.
+    The snapshot after the hole would heal the range without a scan.
     """
     table, other = world.table(), world.table()
     broken, beside = world.range(table.span), world.range(other.span)
@@ -95,7 +95,8 @@ def _nameless_record(world: World) -> None:
 
 
 def _idle(world: World) -> None:
-    """Ranges without rows: heartbeats move the markers, also those that come before what they cover."""
+    """Ranges have no rows. Heartbeats move the markers, also heartbeats that come before the entries that
+    they cover."""
     table = world.table()
     low, high = table.split(5)
     idle, busy = world.range(low), world.range(high)
@@ -151,7 +152,8 @@ def _split(world: World) -> None:
 def _merged_long_ago(world: World) -> None:
     """A range was merged away a quarter of an hour ago; the source has removed what a scan of it would bring.
 
-    Who reads its heir's partition first passes that time in a moment, and may not give the range up.
+    An engine that reads the heir's partition first passes that time in a moment, and must not give the range
+    up.
     """
     table, other = world.table(), world.table()
     low, high = table.split(5)

@@ -106,7 +106,7 @@ def _added_column(world: World) -> None:
 
 
 def _several_tables(world: World) -> None:
-    """Two tables in one feed, one also in another, and a table without a feed."""
+    """Two tables are in one feed, one of them is also in another feed, and a third table has no feed."""
     tables = [world.table(), world.table("k STRING, n INT", key="k"), world.table()]
     ranges = [world.range(table.span) for table in tables]
     for second in range(1, 10):
@@ -128,7 +128,8 @@ def _secondary_index(world: World) -> None:
 
 
 def _too_large(world: World) -> None:
-    """Rows around a limit, and above what producers and brokers take, of feeds that leave these out."""
+    """Rows have sizes around a limit, or are larger than producers and brokers take. The feeds leave too
+    large rows out."""
     table = world.table()
     rows = world.range(table.span)
     for second, length in enumerate((10, 60, 59, 61, 1, 200), start=1):

@@ -44,7 +44,7 @@ def _resolution_orders(world: World) -> None:
 
 
 def _aborted(world: World) -> None:
-    """Transactions that end without a trace: intents removed one by one, or all by a push."""
+    """Transactions end without leaving a row: their intents are removed one by one, or all by a push."""
     table = world.table()
     rows = world.range(table.span)
     rows.apply(intent(1, 2), intent(1, 2), intent(2, 3), close=1)

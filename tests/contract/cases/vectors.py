@@ -1,7 +1,7 @@
 """The changefeed cases of tests/conformance that run a feed and change no schema: one case each.
 
-Left out are statements that are refused, options that are not supported yet, and a fault of the input: what
-a worker does then is shown by tests/e2e.
+Cases with a refused statement, with an option that is not supported yet, or with a fault of the input are
+left out: tests/e2e shows what a worker does then.
 """
 
 from __future__ import annotations
