@@ -18,9 +18,9 @@ from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.secret_reference import is_reference, is_secret_header, secret_name
 from tidegate.changefeed.definition.uri_parameters import REDACTED
-from tidegate.changefeed.text.control_character import control_character
 from tidegate.changefeed.text.json_text import json_value, utf8
 from tidegate.changefeed.text.surrogates import is_utf8
+from tidegate.changefeed.text.unprintable import control_character
 from tidegate.errors import StatementError
 
 _OPTION: Final = "extra_headers"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegate.changefeed.statement.statement import CreateChangefeed
-from tidegate.changefeed.text.control_character import control_character
+from tidegate.changefeed.text.unprintable import control_character
 from tidegate.errors import StatementError
 
 #: The option that is not checked here. Its value is JSON, which may have several lines, and its reader checks
