@@ -40,7 +40,7 @@ def measured(text: str) -> dict[str, float]:
 
 
 def share_of(seconds: float) -> int:
-    """Return in one of how many runs of `make test` a test that takes so many seconds is run."""
+    """Return N for a test that takes so many seconds: one in N runs of `make test` runs it."""
     if seconds >= _LONGEST_S:
         return 6
     return 3 if seconds >= LONG_S else 1

@@ -20,8 +20,7 @@ def refused_at_last(doubt: str) -> RowRefused:
     """Return why a feed fails: its row had such an answer from each producer. ``doubt`` is the last one."""
     return RowRefused(
         f"{doubt}. At least {PRODUCERS} producers had an answer like that, so the row counts as refused. "
-        "Mend that, "
-        "then create the feed again"
+        "Mend that, then create the feed again"
     )
 
 

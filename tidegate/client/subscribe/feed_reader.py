@@ -186,7 +186,7 @@ class FeedReader:
         """Return whether the brokers have said that every record was read.
 
         A call asks them, and one of the next calls has their answer. Partitions that are paused do not count.
-        A partition whose leader is away counts as one with more. The reading thread asks.
+        A partition whose leader is away counts as one that has more records. The reading thread asks.
         """
         ends = self._ends.answer(self.positions)
         return bool(ends) and all(
@@ -327,9 +327,9 @@ class _EndsCheck:
         self._asked: dict[FeedPartition, Future[Any]] = {}
 
     def answer(self, places: Iterable[FeedPartition]) -> dict[FeedPartition, int]:
-        """Return the ends that brokers have told since an earlier call asked. If no question is open, ask.
+        """Return the ends that brokers told when an earlier call asked. If no question is open, ask.
 
-        Nothing is returned while an answer is missing. Partitions whose brokers told no end are left out.
+        Nothing is returned while an answer is missing. A partition is left out if its broker told no end.
         """
         if not all(asked.done() for asked in self._asked.values()):
             return {}
