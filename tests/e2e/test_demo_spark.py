@@ -18,7 +18,9 @@ from tests.spark_session import skip_without_java
 pytestmark = [pytest.mark.broker, pytest.mark.soak]
 
 _ENDS_S: Final = 540.0
-_LOADED: Final = re.compile(r"_(\w+) has ([\d,]+) rows at .*; at (\d+) closed buckets 0 versions differ")
+_LOADED: Final = re.compile(
+    r"_board_(\w+) has ([\d,]+) rows at .*; at (\d+) closed buckets 0 versions differ"
+)
 
 
 @pytest.mark.timeout(600)
