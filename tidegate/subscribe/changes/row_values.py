@@ -52,8 +52,22 @@ class RowLines:
         )
 
     def key_alone(self, version: RowVersion) -> RowValues:
-        """Return a row with its primary key and NULLs: only the key of a deleted row is known."""
+        """Return a row with its primary key and NULLs: only the key of a deleted row is known.
+
+        Raises ``SchemaMismatch`` for a key that has not one value for each column of the primary key.
+        """
+        key = version.record.key
+        if len(key) != len(self._key):
+            relation = self._relation
+            raise SchemaMismatch(
+                f"The key at {version.place} has {len(key)} values, and the primary key of {relation.name} "
+                f"has {len(self._key)} columns ({', '.join(relation.primary_key)}): the record is of another "
+                "version of the table, or not the feed's. Begin a new subscription with the table's columns",
+                version.topic,
+                version.partition,
+                version.offset,
+            )
         values: list[Any] = [None] * self._width
-        for at, value in zip(self._key, version.record.key, strict=True):
+        for at, value in zip(self._key, key, strict=True):
             values[at] = value
         return tuple(values)

@@ -59,6 +59,15 @@ def test_the_snapshot_has_one_row_a_key_all_the_same() -> None:
     ]
 
 
+@pytest.mark.parametrize("key", [(), (1, 2)])
+def test_a_deletion_with_another_key_is_a_mismatch_that_names_the_key(key: tuple[int, ...]) -> None:
+    gone = RowVersion(Timestamp(7), "t", b"", 0, 7, 7, RowRecord(key, None, True, updated=Timestamp(7)))
+    with pytest.raises(SchemaMismatch, match=rf"offset 7 of t\[0\] has {len(key)} values") as caught:
+        plain(RowBefore.NOWHERE, versions=[gone])
+    assert "1 columns (id)" in str(caught.value)
+    assert caught.value.offset == 7
+
+
 def test_a_deletion_of_nothing_is_nothing() -> None:
     gone = [version(1, None)]
     assert plain(RowBefore.RECORD, versions=gone) == plain(RowBefore.KEY_ROWS, versions=gone) == []
