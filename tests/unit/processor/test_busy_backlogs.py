@@ -120,3 +120,12 @@ def test_a_batch_without_records_moves_the_position_on(healing: _Healing) -> Non
     end = healing.driven.processor._state.position.offset + 6
     healing.driven.note(healing.driven.processor.step_some((), end=end))
     assert healing.driven.processor._state.position.offset == end - 1
+
+
+def test_a_step_without_a_limit_takes_all_of_its_records(healing: _Healing) -> None:
+    """Its caller does not give them again: that is so where one process replays a log."""
+    while not healing.driven.processor._ranges.backlogs_come_first:
+        healing.step()
+    healing._write(_BATCH)
+    records = healing.log.partitions[0][healing._read :]
+    assert healing.driven.note(healing.driven.processor.step(records)).taken == len(records)
