@@ -76,6 +76,7 @@ _CASES: Final = {
         False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1", as_arrow=True
     ),
     "diffs of a feed WITH diff": _Case(True, "SUBSCRIBE orders AS OF 1"),
+    "diffs of a feed WITH diff as Arrow tables": _Case(True, "SUBSCRIBE orders AS OF 1", as_arrow=True),
     "diffs, rows by key in memory": _Case(False, "SUBSCRIBE orders AS OF 1"),
     "diffs, rows by key in RocksDB": _Case(False, "SUBSCRIBE orders AS OF 1", in_rocksdb=True),
     "snapshot as of the end": _Case(False, "SUBSCRIBE orders AS OF {end}"),
@@ -175,11 +176,12 @@ def open_subscription(
     *,
     with_before: bool = False,
     key_table: Path | None = None,
+    columnar: bool = False,
 ) -> LiveSubscription:
     """Subscribe to a topic that was written by hand; no application has its feed."""
     table = bench_table(bootstrap, topic, with_before=with_before)
     plan = plan_subscribe(parse_subscribe(statement), Relations([RELATION]), time.time_ns())
-    return LiveSubscription(table, plan, key_table=key_table)
+    return LiveSubscription(table, plan, key_table=key_table, columnar=columnar)
 
 
 def bench_table(bootstrap: str, topic: str, *, with_before: bool = False) -> SubscribableTable:
@@ -203,6 +205,7 @@ def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:
             statement,
             with_before=case.with_before,
             key_table=Path(directory) if case.in_rocksdb else None,
+            columnar=case.as_arrow,
         ) as subscription,
     ):
         while True:

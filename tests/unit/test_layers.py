@@ -75,9 +75,10 @@ LAYERS: Final = {
     "tidegate.access": layer("changefeed processor", "pydantic"),
     "tidegate.registry": layer("access changefeed", "confluent_kafka httpx2"),
     # In extras: rocksdict, which only tidegate/client/subscribe/state imports, and nothing else imports that;
-    # the next three, which only functions of tidegate/client/subscribe/forms import.
+    # the next three, which only tidegate/client/subscribe/columnar and functions of .../forms import.
     "tidegate.client": layer(
-        "library", "confluent_kafka cramjam httpx2 pydantic rocksdict pyarrow polars pandas tenacity"
+        "library",
+        "confluent_kafka cramjam httpx2 msgspec numpy pydantic rocksdict pyarrow polars pandas tenacity",
     ),
     "tidegate.serve": layer("library", "h11 pygwire starlette uvicorn"),
     "tidegate.cli": layer("library serve", "confluent_kafka click rich"),
@@ -108,7 +109,7 @@ CHAPTERS: Final = {
     "tidegate.changefeed.encoding": "connect json avro envelopes",
     "tidegate.cli": "options subscriptions",
     "tidegate.client": "kafka why subscribe",
-    "tidegate.client.subscribe": "forms state",
+    "tidegate.client.subscribe": "columnar forms state",
     "tidegate.processor": "state feeds table catchup moving",
     "tidegate.rows": "keyside valueside",
     "tidegate.serve": "shared postgres feeds web",

@@ -5,11 +5,14 @@
 2. The others are decoded, and shown timestamp by timestamp.
 
 It gives the same rows as `RowUpdates` and `Outputs` do, which take any query.
+
+With a function that makes tables (`MakeTable`), rows are tables first. Versions that the function refuses are
+decoded as above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +23,7 @@ from tidegate.subscribe.changes.key_rows import KeyRows
 from tidegate.subscribe.changes.newest_rows import NewestRows
 from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.row_updates import RowBefore
+from tidegate.subscribe.columnar_rows import ColumnarRows, MakeTable, joined
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
 from tidegate.subscribe.gate.row_gate import GateOpening
 from tidegate.subscribe.outputs.output_stage import OutputBounds
@@ -38,7 +42,10 @@ _DECODED_ROWS: Final = 20_000
 class PlainPath:
     """The state of one subscription without a query."""
 
-    __slots__ = ("_begun", "_bounds", "_changes", "_held", "_newest", "_progress", "_show", "_wants_newest")
+    __slots__ = (
+        *("_begun", "_bounds", "_changes", "_held", "_make_table", "_newest", "_progress", "_show"),
+        "_wants_newest",
+    )
 
     def __init__(
         self,
@@ -48,8 +55,13 @@ class PlainPath:
         key_rows: KeyRows,
         held: HeldRows | None = None,
         reduced: Collection[str] = (),
+        make_table: MakeTable | None = None,
     ) -> None:
-        """``held`` counts the rows of a snapshot while they are made; `PlainChanges` explains ``reduced``."""
+        """``held`` counts the rows of a snapshot while they are made; `PlainChanges` explains ``reduced``.
+
+        ``make_table`` is taken only if no row has to be stored by its key.
+        """
+        self._make_table = None if before is RowBefore.KEY_ROWS else make_table
         self._held = held or HeldRows(None)
         self._bounds = bounds
         relation, shape = plan.relation, plan.shape
@@ -62,21 +74,21 @@ class PlainPath:
         self._newest = NewestRows(self._held.share)
         self._begun = False
 
-    def rows(self, opening: GateOpening) -> list[RowValues]:
+    def rows(self, opening: GateOpening) -> Sequence[RowValues]:
         """Return the rows of an opening, which is below UP TO. Raises as ``RowUpdates.updates`` does."""
         opened, as_of = opening.rows, self._bounds.as_of
         early = opened.split(as_of)
         if early and self._wants_newest:
             self._newest.add_rows(opened.part(0, early))
-        shown: list[RowValues] = []
+        shown: Sequence[RowValues] = []
         if not self._begun and opening.frontier > as_of:
             self._begun = True
             shown = self._first_rows(opening)
         if early < len(opened):
-            shown += self._later_rows(opened.part(early, len(opened)), opening)
+            shown = joined(shown, self._later_rows(opened.part(early, len(opened)), opening))
         return shown
 
-    def _first_rows(self, opening: GateOpening) -> list[RowValues]:
+    def _first_rows(self, opening: GateOpening) -> Sequence[RowValues]:
         """Return the snapshot, if it is asked for.
 
         The table of rows by key takes the snapshot's rows in any case.
@@ -84,8 +96,15 @@ class PlainPath:
         newest, self._newest = self._newest.rows(), NewestRows()
         return self.snapshot_rows(newest, opening.decode)
 
-    def snapshot_rows(self, newest: OpenedRows, decode: DecodeRow) -> list[RowValues]:
+    def snapshot_rows(self, newest: OpenedRows, decode: DecodeRow) -> Sequence[RowValues]:
         """Return rows that are the newest of their keys at AS OF, as ``_first_rows`` does."""
+        if self._make_table is not None and self._bounds.snapshot:
+            table = self._make_table(newest, self._bounds.as_of, decode)
+            if table is not None:
+                return ColumnarRows([table], [lambda: self._snapshot_tuples(newest, decode)])
+        return self._snapshot_tuples(newest, decode)
+
+    def _snapshot_tuples(self, newest: OpenedRows, decode: DecodeRow) -> list[RowValues]:
         pieces = [newest.part(at, at + _DECODED_ROWS) for at in range(0, len(newest), _DECODED_ROWS)]
         del newest  # so that the bytes of each piece are freed when it is decoded
         pieces.reverse()
@@ -99,8 +118,16 @@ class PlainPath:
             return []
         return self._show([(self._head(self._bounds.as_of), 0, len(shown))], [None] * len(shown), shown)
 
-    def _later_rows(self, opened: OpenedRows, opening: GateOpening) -> list[RowValues]:
-        before, after = self._changes.pairs(opened, opening.decode)
+    def _later_rows(self, opened: OpenedRows, opening: GateOpening) -> Sequence[RowValues]:
+        decode = opening.decode
+        if self._make_table is not None:
+            table = self._make_table(opened, None, decode)
+            if table is not None:
+                return ColumnarRows([table], [lambda: self._later_tuples(opened, decode)])
+        return self._later_tuples(opened, decode)
+
+    def _later_tuples(self, opened: OpenedRows, decode: DecodeRow) -> list[RowValues]:
+        before, after = self._changes.pairs(opened, decode)
         walls, logicals = opened.walls, opened.logicals
         new = np.flatnonzero((walls[1:] != walls[:-1]) | (logicals[1:] != logicals[:-1])) + 1
         begins = [0, *new.tolist()]

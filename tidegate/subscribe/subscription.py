@@ -28,6 +28,7 @@ from tidegate.subscribe.changes.plain_changes import PlainChanges
 from tidegate.subscribe.changes.reduced_keys import with_reduced_keys
 from tidegate.subscribe.changes.row_updates import RowBefore, RowUpdates
 from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.columnar_rows import ColumnarRows, MakeTable, joined
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.opened_rows import OpenedRows
@@ -55,7 +56,8 @@ class SubscriptionBatch:
 
     Attributes:
         frontier: where the subscription stands.
-        rows: in the form of the statement, as the header of the subscription names their columns.
+        rows: in the form of the statement, as the header of the subscription names their columns. They are a
+            tuple, or ``ColumnarRows`` where columns were asked for.
         is_snapshot: whether the snapshot is complete with this batch.
         token: to resume after this batch; ``None`` where only a snapshot can begin again.
         is_last: whether UP TO is reached.
@@ -64,7 +66,7 @@ class SubscriptionBatch:
     """
 
     frontier: Frontier
-    rows: tuple[RowValues, ...]
+    rows: Sequence[RowValues]
     is_snapshot: bool
     token: ResumeToken | None
     is_last: bool
@@ -81,12 +83,14 @@ class SubscriptionSource:
         key_rows: the table of rows by key, where one is needed; by default one in memory.
         share: bounds the rows that the subscription keeps in memory, together with those of others. Rows
             that wait for a frontier count too.
+        make_table: makes columns of rows that need nothing else, where columns are asked for.
     """
 
     name: str = ""
     tells_before: bool = False
     key_rows: KeyRows | None = None
     share: ProcessShare | None = None
+    make_table: MakeTable | None = None
 
 
 class Subscription:
@@ -154,7 +158,11 @@ class Subscription:
         self._outputs = Outputs(plan.shape, self._bounds, plan.dialect, track_keys=track_keys)
         plain = not track_keys and is_plain(plan)
         self._waiting = held = HeldRows(source.share)
-        self._plain = PlainPath(plan, self._bounds, before, self._key_rows, held, reduced) if plain else None
+        self._plain = (
+            PlainPath(plan, self._bounds, before, self._key_rows, held, reduced, source.make_table)
+            if plain
+            else None
+        )
         self._resumable = not track_keys and not keeps_rows(plan)
         self._snapshot_due = plan.snapshot
         self._buckets = None if chunks is None else KeyBuckets(chunks.store, chunks.opening_bytes)
@@ -234,7 +242,7 @@ class Subscription:
                 if last is not None:
                     yield from map(self._chunk, self._chunk_rows(last, opening))
                 last = newest
-        rows: list[RowValues] = []
+        rows: Sequence[RowValues] = []
         for some in () if last is None else self._chunk_rows(last, opening):
             if rows:
                 yield self._chunk(rows)
@@ -249,10 +257,10 @@ class Subscription:
         """Make a chunk of the snapshot. From now on the caller counts the memory of its rows."""
         self._waiting.set(0)
         return SubscriptionBatch(
-            Frontier(self._bounds.as_of), tuple(rows), False, None, False, is_partial=True
+            Frontier(self._bounds.as_of), _kept(rows), False, None, False, is_partial=True
         )
 
-    def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> Iterator[list[RowValues]]:
+    def _chunk_rows(self, newest: OpenedRows, opening: GateOpening) -> Iterator[Sequence[RowValues]]:
         """Yield the snapshot's rows of some keys, as of AS OF; nothing if all of them are deletions.
 
         They come in several parts if the query makes far longer rows out of the table's rows.
@@ -260,7 +268,7 @@ class Subscription:
         try:
             if self._plain is not None:
                 rows = self._plain.snapshot_rows(newest, opening.decode)
-                yield from [rows] if rows else []
+                yield from [rows] if len(rows) else []
             else:
                 yield from self._shown_parts(self._newest(newest, opening))
         except RecursionError:
@@ -307,7 +315,7 @@ class Subscription:
         shown = self._apply_opening(
             opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to)
         )
-        rows = self._outputs.advance(opening.frontier, [*first, *shown] if first else shown)
+        rows = self._outputs.advance(opening.frontier, joined(first, shown))
         ended = self._outputs.ended
         if not ended:  # at the end the gate may be beyond UP TO: rows from there were left out, not delivered
             self._offsets = offsets
@@ -321,11 +329,11 @@ class Subscription:
         self._snapshot_due = self._snapshot_due and not begun
         resumable = self._resumable and begun
         token = ResumeToken(frontier, self.fingerprint, self._offsets) if resumable else None
-        return SubscriptionBatch(frontier, tuple(rows), is_snapshot, token, ended)
+        return SubscriptionBatch(frontier, _kept(rows), is_snapshot, token, ended)
 
-    def _apply_opening(self, opening: GateOpening) -> list[RowValues]:
+    def _apply_opening(self, opening: GateOpening) -> Sequence[RowValues]:
         """Apply what the gate lets through; return those of its rows that are shown without being held."""
-        shown: list[RowValues] = []
+        shown: Sequence[RowValues] = []
         if self._plain is not None:
             shown = self._plain.rows(opening)
         else:
@@ -339,6 +347,11 @@ class Subscription:
         if opening.frontier > self._bounds.as_of:
             self._key_rows.close_at(opening.frontier)
         return shown
+
+
+def _kept(rows: Sequence[RowValues]) -> Sequence[RowValues]:
+    """Return rows as a batch keeps them."""
+    return rows if isinstance(rows, ColumnarRows) else tuple(rows)
 
 
 def _too_deep(frontier: Frontier, rows: OpenedRows) -> UnreadableRow:

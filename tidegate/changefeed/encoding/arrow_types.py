@@ -23,6 +23,7 @@ pyarrow is in extras, so only what needs Arrow imports this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -59,8 +60,10 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
     ``advice``.
     """
     arrow_type, convert = form
-    if pa.types.is_timestamp(arrow_type) and (array := _usual_timestamps(arrow_type, values)) is not None:
-        return array
+    if pa.types.is_timestamp(arrow_type) and set(map(type, values)) <= {str, _NULL}:
+        with suppress(UnicodeError):  # no text
+            if (array := usual_timestamps(arrow_type, pa.array(values, pa.string()))) is not None:
+                return array
     value: Any = None
     converted = values
     if convert is not None and not set(map(type, values)) <= _AS_THEY_ARE.get(convert, frozenset()):
@@ -82,17 +85,19 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
         raise
 
 
-def _usual_timestamps(arrow_type: pa.DataType, values: Sequence[Any]) -> pa.Array | None:
-    """Return timestamps that all have the form in which JSON feeds print them; ``None`` for all others."""
-    if not set(map(type, values)) <= {str, _NULL}:
+def usual_timestamps(arrow_type: pa.DataType, texts: pa.Array) -> pa.Array | None:
+    """Return timestamps whose texts all have the form in which JSON feeds print them.
+
+    ``None`` for all other texts, and if ``arrow_type`` is no type of timestamps.
+    """
+    if not pa.types.is_timestamp(arrow_type):
         return None
     form = _USUAL_TIMESTAMP + ("Z" if arrow_type.tz else "")
     try:
-        texts = pa.array(values, pa.string())
         if pc.all(pc.match_substring_regex(texts, f"^{form}$")).as_py() is False:
             return None
         return texts.cast(arrow_type)
-    except (pa.ArrowInvalid, UnicodeError):  # no day of the calendar, or no text
+    except pa.ArrowInvalid:  # no day of the calendar
         return None
 
 

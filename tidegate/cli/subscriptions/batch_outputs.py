@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, Protocol
 
@@ -62,7 +62,7 @@ class JsonOutput:
     def idle(self) -> None:
         """See ``BatchOutput``."""
 
-    def _print(self, rows: tuple[RowValues, ...]) -> None:
+    def _print(self, rows: Sequence[RowValues]) -> None:
         for row in rows:
             echo(self._lines.line(row))
 
@@ -86,7 +86,7 @@ class CsvOutput:
     def idle(self) -> None:
         """See ``BatchOutput``."""
 
-    def _print(self, rows: tuple[RowValues, ...]) -> None:
+    def _print(self, rows: Sequence[RowValues]) -> None:
         for row in rows:
             self._echo(csv_line(row))
 

@@ -29,7 +29,8 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     that batch. ``key_table`` is a directory for the rows by key, which a subscription needs if its records do
     not tell the row before. Without a directory these rows are in memory, and a resume is refused. ``spill``
     says where rows wait that memory does not hold. ``snapshot_chunks`` asks for the snapshot in chunks, if
-    the statement allows it (`comes_in_chunks`). ``share`` bounds the rows that it keeps in memory, together
+    the statement allows it (`comes_in_chunks`). ``columnar`` asks for batches that are columns first
+    (`columnar_changes`). ``share`` bounds the rows that it keeps in memory, together
     with those of other subscriptions.
 
     Attributes:
@@ -38,7 +39,7 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
 
     Raises ``HistoryLost``, ``TokenRefused``, ``SubscribeStatementError`` for bounds that cross,
     ``InputError`` for topics that do not fit and a policy that the statement excludes, ``BrokerUnavailable``
-    when Kafka does not answer.
+    when Kafka does not answer, ``SettingsError`` if columns are asked for without the extra ``arrow``.
     """
 
     def __init__(
@@ -53,13 +54,14 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
         spill: SpillSettings | None = None,
         snapshot_chunks: bool = False,
         share: ProcessShare | None = None,
+        columnar: bool = False,
     ) -> None:
         self.plan = plan
         self._columns = BatchColumns.of(plan, table.feed.options.format)
         read: ReadTokens | None = None
         if token:
             read = lambda prints: {_ONLY: read_token(token, prints[_ONLY])}  # noqa: E731 - it is one of two
-        planned = PlannedTable(table, plan, key_table, track_keys, snapshot_chunks, share)
+        planned = PlannedTable(table, plan, key_table, track_keys, snapshot_chunks, share, columnar)
         super().__init__(SharedReading({_ONLY: planned}, read, on_history_lost, spill))
         subscription = self._reading.subscriptions[_ONLY]
         self._header = subscription.header

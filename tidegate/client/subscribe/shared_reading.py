@@ -32,11 +32,13 @@ from tidegate.client.subscribe.durable_key_rows import DurableKeyRows, open_key_
 from tidegate.client.subscribe.feed_catalog import SubscribableTable
 from tidegate.client.subscribe.feed_gate import FeedGate
 from tidegate.client.subscribe.feed_history import FeedHistory
+from tidegate.client.subscribe.forms.optional_packages import optional_package
 from tidegate.client.subscribe.history_policy import HistoryLoss, HistoryPolicy, plan_behind
 from tidegate.client.subscribe.spill_files import SpillFiles, SpillSettings
 from tidegate.errors import HistoryLost, InputError, RetryError, SubscribeStatementError, TopologyError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.subscribe.client.resume_token import ResumeToken
+from tidegate.subscribe.columnar_rows import MakeTable
 from tidegate.subscribe.figures import SubscriptionFigures
 from tidegate.subscribe.fingerprint import fingerprint
 from tidegate.subscribe.gate.feed_record import FeedPartition
@@ -69,6 +71,7 @@ class PlannedTable:
     """A statement's plan, the table that it is about, and the directory of the table's rows by key.
 
     ``in_chunks`` asks for the snapshot in chunks. ``share`` bounds the rows that it keeps in memory.
+    ``columnar`` asks for batches that are columns first, where the statement allows it.
     """
 
     table: SubscribableTable
@@ -77,6 +80,7 @@ class PlannedTable:
     track_keys: bool = False
     in_chunks: bool = False
     share: ProcessShare | None = None
+    columnar: bool = False
 
 
 @dataclass(slots=True)
@@ -240,7 +244,8 @@ class SharedReading:
             relation = planned.plan.relation
             rows = open_key_rows(planned.key_table, name, relation, discard_lost=goes_on)
             opened.callback(rows.close)
-        source = SubscriptionSource(name, table.tells_before, rows, planned.share)
+        make_table = _make_table(planned) if planned.columnar else None
+        source = SubscriptionSource(name, table.tells_before, rows, planned.share, make_table)
         return _Member(planned, source, rows)
 
     def _topic_ids(self, histories: Mapping[str, FeedHistory]) -> dict[str, str]:
@@ -423,6 +428,14 @@ class SharedReading:
         self._losses += 1
         self._coming_loss = HistoryLoss(self._policy, held, self._start.as_of, lost)
         _LOGGER.warning("%s", self._coming_loss)
+
+
+def _make_table(planned: PlannedTable) -> MakeTable | None:
+    optional_package("pyarrow", "arrow", "columns")
+    # Imported here: it needs pyarrow.
+    from tidegate.client.subscribe.columnar.columnar_changes import columnar_changes
+
+    return columnar_changes(planned.plan, tells_before=planned.table.tells_before)
 
 
 def _joint_as_of(

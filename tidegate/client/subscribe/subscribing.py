@@ -44,6 +44,7 @@ def subscribe(
     on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
     spill: SpillSettings | None = None,
     snapshot_chunks: bool = False,
+    columnar: bool = False,
 ) -> LiveSubscription:
     """Open the subscription of a statement.
 
@@ -63,6 +64,8 @@ def subscribe(
         spill: how much memory rows may take that wait for other partitions, and where the rest of them goes.
         snapshot_chunks: whether the snapshot may come in several batches, of which all but the last are
             ``is_partial`` and have no token. A statement whose snapshot has to be whole gives one batch.
+        columnar: whether batches are wanted as Arrow, polars or pandas. Then rows are read as columns where
+            the statement and its feed allow it, which is faster, and ``batch.rows`` is made on demand.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
     `LiveSubscription` do.
@@ -81,6 +84,7 @@ def subscribe(
         on_history_lost=policy,
         spill=spill,
         snapshot_chunks=snapshot_chunks,
+        columnar=columnar,
     )
 
 
@@ -98,12 +102,14 @@ def subscribe_together(
     on_history_lost: HistoryPolicy | str = HistoryPolicy.STALL,
     spill: SpillSettings | None = None,
     snapshot_chunks: bool = False,
+    columnar: bool = False,
 ) -> LiveJointSubscription:
     """Open the subscriptions of several statements at one cut: each batch has all of them, at one frontier.
 
     Args:
         statements: SUBSCRIBE statements by names of yours, with one AS OF, UP TO and SNAPSHOT.
-        connection, app_id, topic_prefix, dialect, switches, on_history_lost, spill: as for `subscribe`.
+        connection, app_id, topic_prefix, dialect, switches, on_history_lost, spill, columnar: as for
+            `subscribe`.
         snapshot_chunks: as for `subscribe`; a chunk has rows of one statement.
         feeds: by a statement's name, the id of the feed to read. A statement needs it if several feeds have
             its table.
@@ -124,5 +130,5 @@ def subscribe_together(
         plan = plan_subscribe(parsed, Relations([table.relation]), now_ns, dialect, switches)
         needs_rows = needs_key_rows(plan, tells_before=table.tells_before)
         directory = key_tables / quote(name, safe="") if key_tables is not None and needs_rows else None
-        members[name] = PlannedTable(table, plan, directory, in_chunks=snapshot_chunks)
+        members[name] = PlannedTable(table, plan, directory, in_chunks=snapshot_chunks, columnar=columnar)
     return LiveJointSubscription(members, token, on_history_lost=policy, spill=spill)

@@ -8,7 +8,6 @@ member twice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from decimal import Decimal
 from itertools import repeat
 from operator import attrgetter, is_not
 from typing import Any
@@ -19,6 +18,7 @@ from msgspec import UNSET
 
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.changes.key_rows import KeyRows
+from tidegate.subscribe.changes.plain_keys import PlainKeys
 from tidegate.subscribe.changes.reduced_keys import ReducedColumns
 from tidegate.subscribe.changes.row_updates import RowBefore, row_of
 from tidegate.subscribe.changes.row_values import RowLines
@@ -39,7 +39,7 @@ class PlainChanges:
     """Makes the rows before and after of one relation's versions, in the order of its columns."""
 
     __slots__ = (
-        *("_before", "_exact_from", "_form", "_key", "_key_decoder", "_key_rows", "_lines"),
+        *("_before", "_exact_from", "_form", "_key", "_key_rows", "_keys", "_lines"),
         *("_older_form", "_reduced", "_width"),
     )
 
@@ -59,7 +59,7 @@ class PlainChanges:
         if relation.added or relation.removed:
             self._older_form = _RowForm(relation.columns, relation.added, relation.removed)
         self._exact_from = relation.exact_from
-        self._key_decoder = msgspec.json.Decoder(list[Any], float_hook=Decimal)
+        self._keys = PlainKeys()
         self._key = [relation.positions(name)[0] for name in relation.primary_key]
         self._width = len(relation.columns)
 
@@ -125,9 +125,10 @@ class PlainChanges:
             values: Any = opened.values  # a row without a value is refused, as damaged values are
             # Each value is read by itself: if all were one text, damaged values could complete each other.
             wrapped, members = form.values.decoded(values)
-            self._require_keys(opened.keys)
-        except REFUSALS:  # the general decoder says what is wrong, if anything is
-            return self._decoded_alone(opened, decode)
+        except REFUSALS:
+            wrapped = None
+        if wrapped is None or not self._keys.are_plain(opened.keys):
+            return self._decoded_alone(opened, decode)  # which says what is wrong, if anything is
         after = form.tuples(map(_AFTER, wrapped), members)
         before = form.tuples(map(_BEFORE, wrapped), members)
         if self._before is not RowBefore.RECORD:
@@ -136,11 +137,6 @@ class PlainChanges:
         for at in maybe_twice(values, members):
             before[at], after[at] = self._decoded_row(opened, at, decode)
         return before, after
-
-    def _require_keys(self, keys: Sequence[bytes]) -> None:
-        """Raise one of ``REFUSALS`` if the general decoder has to read a key, since it names the fault."""
-        if not all(map(self._key_decoder.decode, keys)) or any(b"{" in key for key in keys):
-            raise ValueError("a key without columns, or with an object")
 
     def _decoded_alone(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         before, after = _Rows(), _Rows()
@@ -161,10 +157,7 @@ class PlainChanges:
     def _key_alone(self, opened: OpenedRows, at: int, decode: DecodeRow) -> RowValues:
         """Return a row with only its primary key, and NULLs. The key is read from the key of its record."""
         if opened.records[at] is None:
-            try:
-                key: Sequence[Any] = self._key_decoder.decode(opened.keys[at])
-            except REFUSALS:
-                key = ()
+            key = self._keys.values(opened.keys[at])
             if len(key) == len(self._key):
                 values: list[Any] = [None] * self._width
                 for position, value in zip(self._key, key, strict=True):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidegate.hlc import Timestamp
+from tidegate.subscribe.columnar_rows import joined
 from tidegate.subscribe.outputs.dialect import Dialect
 from tidegate.subscribe.outputs.diff_rows import DiffRows
 from tidegate.subscribe.outputs.keyed_rows import KeyedRows
@@ -94,7 +95,7 @@ class Outputs:
             if up_to is None or update.time < up_to:
                 self._hold(update)
 
-    def advance(self, progress: Progress, shown: Sequence[RowValues] = ()) -> list[RowValues]:
+    def advance(self, progress: Progress, shown: Sequence[RowValues] = ()) -> Sequence[RowValues]:
         """Return the rows of all updates below a frontier, and the progress row of this frontier.
 
         ``None`` is the empty frontier: no update follows at all.
@@ -107,12 +108,12 @@ class Outputs:
         if self.ended or not (ends or self._rises(progress)):
             return []
         self.ended = ends
-        rows = [*shown, *self._rows_below(progress)]
+        rows = joined(shown, self._rows_below(progress))
         risen = progress
         if ends:
             risen = None if up_to is None or self._dialect is Dialect.MATERIALIZE else Frontier(up_to)
         if risen is not None and risen > self._bounds.as_of:
-            rows += self._progress_rows(risen)
+            rows = joined(rows, self._progress_rows(risen))
         if progress is not None:
             self.frontier = progress if up_to is None else Frontier(min(progress, up_to))
         elif up_to is not None:

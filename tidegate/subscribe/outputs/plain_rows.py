@@ -46,7 +46,7 @@ def plain_rows(shape: OutputShape) -> ShowChanges:
 
 def _shown_as_diffs(groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
     """Show retractions first, then additions, each in the order of their values."""
-    _leave_out_unchanged(before, after)
+    leave_out_unchanged(before, after)
     groups = list(groups)
     gone, come = _there(before), _there(after)
     rows: list[Any] = [*map(before.__getitem__, gone.tolist()), *map(after.__getitem__, come.tolist())]
@@ -140,7 +140,7 @@ class _KeyedChanges:
 
     def new_values(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
         """Show changes as rows of ENVELOPE UPSERT."""
-        _leave_out_unchanged(before, after)
+        leave_out_unchanged(before, after)
         key, nothing, reordered = self._key, self._nothing, self._reordered
         shown: list[RowValues] = []
         groups = list(groups)
@@ -167,7 +167,7 @@ class _KeyedChanges:
 
     def with_before(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
         """Show changes as rows of ENVELOPE DEBEZIUM."""
-        _leave_out_unchanged(before, after)
+        leave_out_unchanged(before, after)
         key, rest, nothing = self._key, self._rest, self._nothing
         shown: list[RowValues] = []
         for head, begin, end in groups:
@@ -214,7 +214,7 @@ class _KeyedChanges:
         return [before[at] for at in order], [after[at] for at in order]
 
 
-def _leave_out_unchanged(before: _Rows, after: _Rows) -> None:
+def leave_out_unchanged(before: _Rows, after: _Rows) -> None:
     """Set both rows of each change that changes nothing to ``None``."""
     equal = map(eq, before, after)
     for at in [at for at, is_equal in enumerate(equal) if is_equal or _differ_by_nan(before[at], after[at])]:

@@ -63,7 +63,7 @@ _TIMES: Final = st.one_of(
 @given(values=st.lists(_TIMES, min_size=1, max_size=4), sql=st.sampled_from(["TIMESTAMP", "TIMESTAMPTZ"]))
 def test_timestamps_are_the_same_whether_taken_in_one_go_or_one_by_one(values: list[Any], sql: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow_types, "_usual_timestamps", lambda *_: None)
+        patch.setattr(arrow_types, "usual_timestamps", lambda *_: None)
         expected = _loaded(sql, values)
     assert _loaded(sql, values) == expected
 

@@ -467,6 +467,24 @@ def test_a_snapshot_in_chunks_comes_again_unless_its_last_token_is_stored(feed: 
         assert change.rows == ((Timestamp(10), -1, 2, 2, "n" * 100),)
 
 
+def test_columns_have_what_rows_have(feed: HandFeed) -> None:
+    pytest.importorskip("pyarrow")
+    for key in range(1_000):
+        feed.write(key % 2, 5, key, account(key, key, "é"))
+    feed.mark(7)
+    with opened(feed) as by_rows, opened(feed, columnar=True) as by_columns:
+        for count in (1_000, 4):
+            rows, columns = next_of(by_rows), next_of(by_columns)
+            assert len(columns.rows) == count
+            assert not isinstance(columns.rows, tuple)
+            assert columns.arrow().equals(rows.arrow())
+            assert (columns.rows, columns.token) == (rows.rows, rows.token)
+            feed.write(0, 8, 0, account(0, 1), account(0, 0, "é"))
+            feed.write(1, 8, 1, account(1, 2), account(1, 1, "é"))
+            feed.mark(9)
+        assert by_columns.figures().rows == 1_004
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "statement",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -115,7 +115,7 @@ def test_a_short_statement_overtakes_long_ones() -> None:
             long = [table.stream(f"SUBSCRIBE (SELECT {n}, id FROM accounts WHERE {LONG})") for n in range(4)]
             waiting = [asyncio.ensure_future(stream.next()) for stream in long]
             await asyncio.sleep(0)
-            rows: tuple[RowValues, ...] = ()
+            rows: Sequence[RowValues] = ()
             batch = await table.stream("SUBSCRIBE accounts").next()
             assert batch is not None
             rows = batch.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -43,7 +44,7 @@ def update(wall: int, diff: int, *row: Any) -> Update:
     return Update(Timestamp(wall), diff, row)
 
 
-def plain(rows: list[tuple[Any, ...]]) -> list[list[Any]]:
+def plain(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """Rows with their wall times."""
     return [[row[0].wall, *row[1:]] for row in rows]
 

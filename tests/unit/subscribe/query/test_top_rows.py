@@ -42,7 +42,7 @@ def rows_of(statement: str, updates: list[list[Update]], *, track_keys: bool = F
     stage = Outputs(plan.shape, OutputBounds(Timestamp(0)), plan.dialect, track_keys=track_keys)
     for at_time in updates:
         stage.add_updates(selection.apply(at_time))
-    return stage.advance(Frontier(Timestamp(len(updates) + 1)))
+    return list(stage.advance(Frontier(Timestamp(len(updates) + 1))))
 
 
 def shown(statement: str, updates: list[list[Update]]) -> list[str]:

@@ -75,7 +75,7 @@ class Consumer:
                 if batch is None:
                     continue
                 batches -= 1
-                self.applied[batch.frontier] = batch.rows
+                self.applied[batch.frontier] = tuple(batch.rows)
                 if batch.token is None or (ends and step == 4):
                     return
                 held.commit(str(batch.token))

@@ -1,0 +1,181 @@
+"""Wrapped values of JSON as Arrow arrays. Arrow's own reader reads the rows of an opening in one go.
+
+That reader takes some texts that are no valid rows, and says nothing of a member that is absent. So four
+checks come with it. Together they make sure that each value is one complete object:
+
+1. All values stand in one text, one on each line. No value has a newline, and each one begins with ``{`` and
+   ends with ``}``. JSON has no newline within a string, and ``{`` follows ``}`` only between two objects. So
+   no object goes over the end of its line.
+2. There are as many objects as lines.
+3. There are as many members as the objects should have. The reader refuses members that are unknown, and
+   members that come twice. So none is absent.
+4. The text is UTF-8, and no number is NaN or infinite: the reader would take both.
+
+What the checks or the reader refuse is decoded as rows, one by one. That also finds out what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from tidegate.changefeed.encoding.arrow_types import MAX_DECIMAL_DIGITS
+from tidegate.rows.types import Kind, SqlType
+from tidegate.subscribe.gate.row_chunk import Mask
+from tidegate.subscribe.updates.relation import Relation
+
+#: The kinds of columns whose values are texts in JSON.
+_TEXTS: Final = frozenset(
+    {
+        *(Kind.STRING, Kind.COLLATED_STRING, Kind.ENUM, Kind.BYTES, Kind.UUID, Kind.INET, Kind.BIT),
+        *(Kind.DATE, Kind.TIME, Kind.TIMETZ, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL),
+        *(Kind.PG_LSN, Kind.BOX2D, Kind.TSVECTOR, Kind.TSQUERY),
+    }
+)
+_NUMBERS: Final = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.float64()}
+#: The members that hold a row, and those that hold a text.
+_ROWS: Final = ("after", "before")
+_PLAIN: Final = ("updated", "mvcc_timestamp", "topic")
+#: So many values are read in one go: the text of all of them is a copy.
+_READ_ROWS: Final = 20_000
+#: Names with these bytes are escaped in JSON, and the reader compares names as they are written.
+_ESCAPED: Final = frozenset([*map(chr, range(0x20)), '"', "\\"])
+
+
+class RowArrays(NamedTuple):
+    """Rows as columns; ``there`` is false where a value has no row, and all columns are NULL."""
+
+    there: Mask
+    columns: list[pa.Array]
+
+
+class ReadArrays(NamedTuple):
+    """The rows that some values set, and the rows before them; ``before`` is ``None`` if no value has one."""
+
+    after: RowArrays
+    before: RowArrays | None
+
+
+class WrappedArrays:
+    """Reads wrapped values of one relation. `array_types` has to know types of its columns."""
+
+    def __init__(self, relation: Relation, types: Sequence[pa.DataType]) -> None:
+        self._columns = relation.columns
+        self._row = pa.struct(list(zip(relation.columns, types, strict=True)))
+        self._floats = [at for at, type_ in enumerate(types) if pa.types.is_floating(type_)]
+
+    def read(self, values: Sequence[bytes | None]) -> ReadArrays | None:
+        """Return the rows of values; ``None`` if one of them has to be decoded as a row."""
+        parts: list[ReadArrays] = []
+        for begin in range(0, len(values), _READ_ROWS):
+            part = self._part(values[begin : begin + _READ_ROWS])
+            if part is None:
+                return None
+            parts.append(part)
+        return None if not parts else _joined(parts)
+
+    def _part(self, values: Sequence[Any]) -> ReadArrays | None:
+        members = None if None in values else _members_of(values[0])
+        if members is None:
+            return None
+        text = b"\n".join(values)
+        if not _is_framed(text, len(values)):
+            return None
+        try:
+            table = self._parsed(text, members)
+        except (pa.ArrowException, UnicodeError):
+            return None
+        if table.num_rows != len(values):
+            return None
+        rows = {name: self._rows_of(table.column(name)) for name in members if name in _ROWS}
+        expected = len(members) * len(values)
+        expected += len(self._columns) * sum(int(np.count_nonzero(each.there)) for each in rows.values())
+        if _members(text) != expected or not all(map(self._are_finite, rows.values())):
+            return None
+        return ReadArrays(rows["after"], rows.get("before"))
+
+    def _parsed(self, text: bytes, members: Sequence[str]) -> pa.Table:
+        """Raises ``ArrowException`` for JSON of another form, ``UnicodeError`` for what is no UTF-8."""
+        if not text.isascii():
+            text.decode()
+        fields = [(name, self._row if name in _ROWS else pa.string()) for name in members]
+        return arrow_json.read_json(
+            pa.BufferReader(text),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=pa.schema(fields), unexpected_field_behavior="error"
+            ),
+        )
+
+    def _rows_of(self, column: pa.ChunkedArray) -> RowArrays:
+        rows = column.combine_chunks()
+        return RowArrays(_mask(rows.is_valid()), rows.flatten())
+
+    def _are_finite(self, rows: RowArrays) -> bool:
+        return all(pc.all(pc.is_finite(rows.columns[at])).as_py() is not False for at in self._floats)
+
+
+def array_types(relation: Relation) -> list[pa.DataType] | None:
+    """Return the types as which the relation's columns are read; ``None`` if some column cannot be read so.
+
+    Such a column has values of several types in JSON, as JSONB has, or numbers of any length.
+    """
+    if not relation.columns or any(not _ESCAPED.isdisjoint(name) for name in relation.columns):
+        return None
+    types = [_array_type(each) for each in relation.known_types if each is not None]
+    found = [each for each in types if each is not None]
+    return found if len(found) == len(relation.columns) else None
+
+
+def _array_type(sql_type: SqlType) -> pa.DataType | None:
+    if sql_type.kind is Kind.DECIMAL and 0 < sql_type.width <= MAX_DECIMAL_DIGITS:
+        return pa.decimal128(sql_type.width, sql_type.scale)
+    return pa.string() if sql_type.kind in _TEXTS else _NUMBERS.get(sql_type.kind)
+
+
+def _members_of(value: bytes) -> list[str] | None:
+    """Return the members of a wrapped value in their order; ``None`` if others are among them."""
+    try:
+        members = list(msgspec.json.decode(value, type=dict[str, msgspec.Raw]))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return members if "after" in members and {*members} <= {*_ROWS, *_PLAIN} else None
+
+
+def _is_framed(text: bytes, lines: int) -> bool:
+    """Whether a text has this many lines, each of which begins with ``{`` and ends with ``}``."""
+    between = lines - 1
+    framed = text.startswith(b"{") and text.endswith(b"}") and text.count(b"}\n{") == between
+    return framed and text.count(b"\n") == between
+
+
+def _members(text: bytes) -> int:
+    """Count the members of the objects in a text; fewer if a name is written in an unusual way."""
+    escaped = text.count(b'\\":') if b"\\" in text else 0
+    return text.count(b'":') - escaped
+
+
+def _mask(booleans: pa.Array) -> Mask:
+    mask: Mask = booleans.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _joined(parts: Sequence[ReadArrays]) -> ReadArrays | None:
+    if len(parts) == 1:
+        return parts[0]
+    after = _joined_rows([each.after for each in parts])
+    before = [each.before for each in parts if each.before is not None]
+    if before and len(before) < len(parts):
+        return None  # only some values have a member for the row before
+    return ReadArrays(after, _joined_rows(before) if before else None)
+
+
+def _joined_rows(parts: Sequence[RowArrays]) -> RowArrays:
+    columns = zip(*(each.columns for each in parts), strict=True)
+    return RowArrays(np.concatenate([each.there for each in parts]), list(map(pa.concat_arrays, columns)))
