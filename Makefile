@@ -63,8 +63,10 @@ demo-spark: setup ## flights through Spark into Delta tables, compared, audited 
 	$(BIN)/python -m examples.demo.spark $(if $(CLUSTER),--cluster) $(DEMO)
 
 # Of the tests that take long each run takes others: the seed is in its first lines (SAMPLE="1796000000").
+SAMPLED = $(if $(filter all,$(SAMPLE)),,--sample $(or $(SAMPLE),$(shell date +%s)))
+
 test: setup ## the test suite, real-broker tests included; some of the long tests, others each time (SAMPLE=all for all of them)
-	TIDEGATE_HYPOTHESIS=some $(PYTEST) -m 'not soak' $(if $(filter all,$(SAMPLE)),,--sample $(or $(SAMPLE),$(shell date +%s)))
+	TIDEGATE_HYPOTHESIS=some $(PYTEST) -m 'not soak' $(SAMPLED)
 
 # Each claim that is left out or given fewer examples here has its whole run in `make offline`. There is nothing to wait for, and
 # each process collects the tests once more: two of them.
@@ -74,12 +76,12 @@ unit: setup ## the quick tests of single modules, without a broker; property tes
 offline: setup ## all tests that need no broker, but for what `make soak` runs
 	$(PYTEST) -m 'not broker and not soak'
 
-soak: setup ## the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20")
-	$(MAKE) test SAMPLE=all
-	$(PYTEST) -n 1 -m 'soak and broker' # each of them has load of its own for the whole machine
-	$(PYTEST) -m 'soak and not broker'
-	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak'
-	TIDEGATE_KERNEL=check $(PYTEST) -m 'not soak and not broker' # each step by the kernel and by Python, compared
+soak: setup ## some of the longest tests, more examples, then 20 minutes of simulated workers under faults (SOAK="--minutes 20", SAMPLE=all)
+	$(MAKE) test
+	$(PYTEST) -n 1 -m 'soak and broker' $(SAMPLED) # each of them has load of its own for the whole machine
+	$(PYTEST) -m 'soak and not broker' $(SAMPLED)
+	TIDEGATE_HYPOTHESIS=many $(PYTEST) --timeout 3600 -m 'hypothesis and not soak' $(SAMPLED)
+	TIDEGATE_KERNEL=check $(PYTEST) -m 'not soak and not broker' $(SAMPLED) # each step by the kernel and by Python, compared
 	TIDEGATE_KERNEL=check $(BIN)/python -m tests.simulation --profile long $(or $(SOAK),--minutes 20)
 
 fuzz: setup ## damaged inputs for every reader of foreign bytes, led by coverage where Atheris is installed (FUZZ="--minutes 10 --seed 1 --target steps")

@@ -44,7 +44,8 @@ settings.register_profile("some", _OF_ALL, max_examples=2 * USUAL // 5)
 settings.register_profile("fast", _OF_ALL, max_examples=USUAL)
 settings.register_profile("many", _OF_ALL, max_examples=20 * USUAL)
 settings.register_profile("soak", _OF_ALL, max_examples=200 * USUAL)
-settings.load_profile(os.environ.get("TIDEGATE_HYPOTHESIS", "fast"))
+_PROFILE: Final = os.environ.get("TIDEGATE_HYPOTHESIS", "fast")
+settings.load_profile(_PROFILE)
 
 # The servers of tests live for minutes. That is too short for the JVM's second compiler to pay off: a broker
 # takes 5 s of processor time to start without that compiler, and 9 s with it. The servers' heaps are small: a
@@ -62,11 +63,15 @@ _FILES: Final = {"class_archive": CLASS_ARCHIVE, "bootstrap_checkpoint": BOOTSTR
 #: The seconds of each test that is not quick.
 _SECONDS: Final = measured(LIST.read_text(encoding="utf-8"))
 _SLOW_S, _BROKER_S = 20, 3
+#: A sample has one in so many cases of a test that is marked `soak`; such a test with a broker takes minutes.
+_SOAK_SHARE, _SOAK_BROKER_SHARE = 20, 6
+#: The same of property tests that have twenty times their examples.
+_MANY_SHARE = 6
 _TOGETHER_S = 0.15  # a minute for what they share; each one adds almost nothing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of `make test` and `make unit`."""
+    """Add the options of `make test`, `make unit` and `make soak`."""
     parser.addoption(
         "--sample", metavar="SEED", help="of long tests, and of long cases, take some by this seed"
     )
@@ -78,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Return a line that says how to run the same cases again."""
     seed = config.getoption("sample")
-    return f"some of the long tests alone: the same ones again by `make test SAMPLE={seed}`" if seed else ""
+    return f"some of the long tests alone: the same ones again by SAMPLE={seed}" if seed else ""
 
 
 @pytest.hookimpl(trylast=True)  # after other hooks have removed the tests that are not asked for
@@ -156,6 +161,10 @@ def _test_of(item: pytest.Item) -> str:
 def _share_of(item: pytest.Item) -> int:
     mark = item.get_closest_marker("sampled")
     share = 1 if mark is None else int(mark.args[0])
+    if item.get_closest_marker("soak") is not None:
+        share = max(share, _SOAK_BROKER_SHARE if item.get_closest_marker("broker") else _SOAK_SHARE)
+    elif _PROFILE == "many" and item.get_closest_marker("hypothesis") is not None:
+        share = max(share, _MANY_SHARE)
     if item.get_closest_marker("always") is not None:
         return share
     return max(share, share_of(_SECONDS.get(_test_of(item), 0)))
