@@ -130,9 +130,11 @@ class PlainChanges:
         if wrapped is None or not self._keys.are_plain(opened.keys):
             return self._decoded_alone(opened, decode)  # which says what is wrong, if anything is
         after = form.tuples(map(_AFTER, wrapped), members)
-        before = form.tuples(map(_BEFORE, wrapped), members)
-        if self._before is not RowBefore.RECORD:
-            before = [None] * len(after)
+        told = list(map(_BEFORE, wrapped))
+        before: _Rows = [None] * len(after)
+        if told.count(UNSET) < len(told):
+            counted = form.tuples(told, members)
+            before = counted if self._before is RowBefore.RECORD else before
         # If a value has a member twice, the fast decoder takes the last one.
         for at in maybe_twice(values, members):
             before[at], after[at] = self._decoded_row(opened, at, decode)

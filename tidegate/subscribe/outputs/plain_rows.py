@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from itertools import repeat
-from operator import add, eq, is_not, itemgetter
+from operator import add, is_not, itemgetter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -141,28 +141,36 @@ class _KeyedChanges:
     def new_values(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
         """Show changes as rows of ENVELOPE UPSERT."""
         leave_out_unchanged(before, after)
-        key, nothing, reordered = self._key, self._nothing, self._reordered
-        shown: list[RowValues] = []
         groups = list(groups)
         order = self._order_at_once(groups, before, after)
         if order is not None:
-            before, after = [before[at] for at in order], [after[at] for at in order]
+            before, after = list(map(before.__getitem__, order)), list(map(after.__getitem__, order))
+            return self._upserts_at_once(groups, before, after)
+        key, nothing, reordered = self._key, self._nothing, self._reordered
+        shown: list[RowValues] = []
         for head, begin, end in groups:
-            upsert = (*head, UPSERT)
-            if order is None:
-                changes = self._in_order(before, after, begin, end)
-            else:
-                changes = before[begin:end], after[begin:end]
-            if None not in changes[1]:
-                come: Any = changes[1]
-                shown += [upsert + row for row in (come if reordered is None else map(reordered, come))]
-                continue
-            delete = (*head, DELETE)
-            for gone, row in zip(*changes, strict=True):
+            upsert, delete = (*head, UPSERT), (*head, DELETE)
+            for gone, row in zip(*self._in_order(before, after, begin, end), strict=True):
                 if row is not None:
                     shown.append(upsert + (row if reordered is None else reordered(row)))
                 elif gone is not None:
                     shown.append(delete + key(gone) + nothing)
+        return shown
+
+    def _upserts_at_once(self, groups: Sequence[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
+        """Show changes that are in order, each of which has a row."""
+        group_of = _groups_of_rows(groups).tolist()
+        deleted = {at: before[at] for at, row in enumerate(after) if row is None}
+        come: Any = after
+        if deleted:
+            come = [() if row is None else row for row in after]
+        if self._reordered is not None:
+            come = [row and self._reordered(row) for row in come]
+        heads = [(*head, UPSERT) for head, _, _ in groups]
+        shown = list(map(add, map(heads.__getitem__, group_of), come))
+        for at, gone in deleted.items():
+            assert gone is not None  # that has a row
+            shown[at] = (*groups[group_of[at]][0], DELETE, *self._key(gone), *self._nothing)
         return shown
 
     def with_before(self, groups: Iterable[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
@@ -216,26 +224,24 @@ class _KeyedChanges:
 
 def leave_out_unchanged(before: _Rows, after: _Rows) -> None:
     """Set both rows of each change that changes nothing to ``None``."""
-    equal = map(eq, before, after)
-    for at in [at for at, is_equal in enumerate(equal) if is_equal or _differ_by_nan(before[at], after[at])]:
-        if _are_one(before[at], after[at]):
+    for at, old in enumerate(before):
+        if old is None:
+            continue
+        new = after[at]
+        if new is not None and (old == new or _differ_by_nan(old, new)) and _are_one(old, new):
             before[at] = after[at] = None
 
 
-def _differ_by_nan(before: RowValues | None, after: RowValues | None) -> bool:
+def _differ_by_nan(before: RowValues, after: RowValues) -> bool:
     """Whether the first values in which two rows differ are NaN, or lists with NaN: NaN equals NaN in SQL."""
-    if before is None or after is None:
-        return False
     for old, new in zip(before, after, strict=True):
         if old != new:
             return bool(old != old) or (type(old) is list and any(each != each for each in old))
     return False
 
 
-def _are_one(before: RowValues | None, after: RowValues | None) -> bool:
+def _are_one(before: RowValues, after: RowValues) -> bool:
     """Whether two rows are the same row and are written alike. TRUE is not 1 here, and NaN equals NaN."""
-    if before is None or after is None:
-        return before is after
     return written_identity(before) == written_identity(after)
 
 
