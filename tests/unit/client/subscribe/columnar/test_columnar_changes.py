@@ -22,6 +22,7 @@ from tests.unit.client.subscribe.columnar.two_forms import (
 from tests.unit.client.subscribe.columnar.two_forms import given as given_of
 from tests.unit.subscribe.consumer_run import plan_of as plan_of_accounts
 from tests.unit.subscribe.topic_histories import RELATION, TopicHistory, times, topic_histories
+from tidegate.client.subscribe.columnar import wrapped_arrays
 from tidegate.client.subscribe.columnar.columnar_changes import columnar_changes
 from tidegate.hlc import Timestamp
 from tidegate.rows.sql_type import parse_sql_type
@@ -240,9 +241,11 @@ def _damaged(random: Random, text: bytes) -> bytes:
     return text[:begin] + put + text[end:]
 
 
-def test_usual_values_are_columns_first() -> None:
+@pytest.mark.parametrize("read_rows", [1, 7, 100])
+def test_usual_values_are_columns_first(read_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrapped_arrays, "_READ_ROWS", read_rows)
     for statement, tells_before in ((UPSERTS, False), (DIFFS, True)):
-        texts = _usual_values(30_000, Timestamp(1), with_before=tells_before)
+        texts = _usual_values(30, Timestamp(1), with_before=tells_before)
         values = [(b"[%d]" % key, text) for key, text in enumerate(texts)]
         plan = plan_of(f"{statement} AS OF 0", relation_of(**COLUMNS))
         records = records_of(values, marker=Timestamp(2))
