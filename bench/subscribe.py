@@ -59,13 +59,14 @@ class _Case(NamedTuple):
     """A statement over a feed WITH diff or without. The subscription keeps its rows by key in RocksDB or in
     memory.
 
-    ``as_arrow`` asks for each batch as an Arrow table too.
+    ``as_arrow`` asks for each batch as an Arrow table too, and ``columnar`` for batches that are columns first.
     """
 
     with_before: bool
     statement: str
     in_rocksdb: bool = False
     as_arrow: bool = False
+    columnar: bool = False
 
 
 _CASES: Final = {
@@ -73,10 +74,15 @@ _CASES: Final = {
         False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1"
     ),
     "rows as Arrow tables (ENVELOPE UPSERT by the primary key)": _Case(
+        False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1", as_arrow=True, columnar=True
+    ),
+    "rows, and Arrow tables made of them": _Case(
         False, "SUBSCRIBE orders ENVELOPE UPSERT (KEY (id)) AS OF 1", as_arrow=True
     ),
     "diffs of a feed WITH diff": _Case(True, "SUBSCRIBE orders AS OF 1"),
-    "diffs of a feed WITH diff as Arrow tables": _Case(True, "SUBSCRIBE orders AS OF 1", as_arrow=True),
+    "diffs of a feed WITH diff as Arrow tables": _Case(
+        True, "SUBSCRIBE orders AS OF 1", as_arrow=True, columnar=True
+    ),
     "diffs, rows by key in memory": _Case(False, "SUBSCRIBE orders AS OF 1"),
     "diffs, rows by key in RocksDB": _Case(False, "SUBSCRIBE orders AS OF 1", in_rocksdb=True),
     "snapshot as of the end": _Case(False, "SUBSCRIBE orders AS OF {end}"),
@@ -205,7 +211,7 @@ def _subscribe(bootstrap: str, topic: str, case: _Case, end: Timestamp) -> None:
             statement,
             with_before=case.with_before,
             key_table=Path(directory) if case.in_rocksdb else None,
-            columnar=case.as_arrow,
+            columnar=case.columnar,
         ) as subscription,
     ):
         while True:

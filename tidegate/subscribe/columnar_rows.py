@@ -21,7 +21,8 @@ _MakeRows: TypeAlias = Callable[[], Sequence[RowValues]]
 
 
 class ColumnarRows(Sequence[RowValues]):
-    """The rows of some tables, one table after the other.
+    """The rows of some tables, one table after the other. The bytes of the records are kept until rows are
+    made of them.
 
     Attributes:
         tables: tables with the statement's columns, in the order of its header. Values that JSON has as text
@@ -38,7 +39,7 @@ class ColumnarRows(Sequence[RowValues]):
 
     def and_then(self, later: ColumnarRows) -> ColumnarRows:
         """Return these rows, and others after them."""
-        return ColumnarRows((*self.tables, *later.tables), (*self._parts, *later._parts))
+        return ColumnarRows((*self.tables, *later.tables), (lambda: self._rows, lambda: later._rows))
 
     def __len__(self) -> int:
         return sum(table.num_rows for table in self.tables)
@@ -59,10 +60,18 @@ class ColumnarRows(Sequence[RowValues]):
     def __hash__(self) -> int:
         return hash(self._rows)
 
+    def __repr__(self) -> str:
+        return f"ColumnarRows({len(self)} rows)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rows that are pickled are tuples from then on."""
+        return tuple, (self._rows,)
+
     @property
     def _rows(self) -> tuple[RowValues, ...]:
         if self._made is None:
             self._made = tuple(row for make in self._parts for row in make())
+            self._parts = ()  # they hold the bytes of the records
         return self._made
 
 

@@ -98,7 +98,7 @@ class PlainPath:
 
     def snapshot_rows(self, newest: OpenedRows, decode: DecodeRow) -> Sequence[RowValues]:
         """Return rows that are the newest of their keys at AS OF, as ``_first_rows`` does."""
-        if self._make_table is not None and self._bounds.snapshot:
+        if self._make_table is not None and self._bounds.snapshot and len(newest):
             table = self._make_table(newest, self._bounds.as_of, decode)
             if table is not None:
                 return ColumnarRows([table], [lambda: self._snapshot_tuples(newest, decode)])
@@ -106,7 +106,6 @@ class PlainPath:
 
     def _snapshot_tuples(self, newest: OpenedRows, decode: DecodeRow) -> list[RowValues]:
         pieces = [newest.part(at, at + _DECODED_ROWS) for at in range(0, len(newest), _DECODED_ROWS)]
-        del newest  # so that the bytes of each piece are freed when it is decoded
         pieces.reverse()
         shown: list[RowValues | None] = []
         while pieces:

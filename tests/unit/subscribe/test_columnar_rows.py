@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 
 from tidegate.subscribe.columnar_rows import ColumnarRows, joined
@@ -37,6 +38,10 @@ def test_rows_are_made_when_they_are_asked_for_and_once() -> None:
     assert rows[:1] == ((1,),)
     assert rows == ((1,), (2,)) == rows
     assert hash(rows) == hash(((1,), (2,)))
+    assert part.made == 1
+    assert repr(rows) == "ColumnarRows(2 rows)"
+    assert pickle.loads(pickle.dumps(rows)) == ((1,), (2,))
+    assert list(rows.and_then(ColumnarRows([Table(1)], [Part((3,))]))) == [(1,), (2,), (3,)]
     assert part.made == 1
 
 

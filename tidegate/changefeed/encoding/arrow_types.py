@@ -50,6 +50,7 @@ ArrowForm: TypeAlias = tuple[pa.DataType, Convert]
 MAX_DECIMAL_DIGITS: Final = 38
 _EPOCH: Final = datetime(1970, 1, 1)
 _NULL: Final = type(None)
+_ZERO: Final = Decimal(0)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -74,6 +75,8 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
         except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise _formless(name, type_text, value, error, advice) from None
         converted = done
+    if pa.types.is_decimal(arrow_type):  # Arrow counts the zeros that 0E+10 stands for
+        converted = [value if value is None or value else _ZERO for value in converted]
     try:
         return pa.array(converted, arrow_type)
     except (pa.ArrowException, OverflowError) as error:  # the error does not say which value it is

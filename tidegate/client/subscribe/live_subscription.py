@@ -30,8 +30,8 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     not tell the row before. Without a directory these rows are in memory, and a resume is refused. ``spill``
     says where rows wait that memory does not hold. ``snapshot_chunks`` asks for the snapshot in chunks, if
     the statement allows it (`comes_in_chunks`). ``columnar`` asks for batches that are columns first
-    (`columnar_changes`). ``share`` bounds the rows that it keeps in memory, together
-    with those of other subscriptions.
+    (`columnar_changes`), if there is no ``share``. ``share`` bounds the rows that it keeps in memory,
+    together with those of other subscriptions.
 
     Attributes:
         plan: what the statement means for the table.

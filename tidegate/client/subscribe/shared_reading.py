@@ -71,7 +71,8 @@ class PlannedTable:
     """A statement's plan, the table that it is about, and the directory of the table's rows by key.
 
     ``in_chunks`` asks for the snapshot in chunks. ``share`` bounds the rows that it keeps in memory.
-    ``columnar`` asks for batches that are columns first, where the statement allows it.
+    ``columnar`` asks for batches that are columns first, where the statement allows it and there is no
+    ``share``.
     """
 
     table: SubscribableTable
@@ -431,6 +432,8 @@ class SharedReading:
 
 
 def _make_table(planned: PlannedTable) -> MakeTable | None:
+    if planned.share is not None:
+        return None  # it counts rows
     optional_package("pyarrow", "arrow", "columns")
     # Imported here: it needs pyarrow.
     from tidegate.client.subscribe.columnar.columnar_changes import columnar_changes

@@ -12,7 +12,7 @@ from tidegate.subscribe.gate.wrapped_values import REFUSALS
 
 
 class PlainKeys:
-    """Decodes keys that are arrays of numbers and texts. The general decoder decodes all others."""
+    """Decodes keys that are arrays without objects. The general decoder decodes all others."""
 
     __slots__ = ("_decoder",)
 

@@ -7,13 +7,14 @@ A statement can be shown so if it has no query and no PROGRESS, and
 | ENVELOPE UPSERT by the primary key | does not tell the row before |
 | diffs | tells the row before (`diff`) |
 
-The columns have the types that JSON has: numbers, booleans and texts. `arrow_table` gives them the types of
-the table's columns.
+Booleans and numbers have the types of the table's columns. All other values are texts, as in JSON, and
+`arrow_table` gives these columns their types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +44,7 @@ from tidegate.subscribe.subscription import is_plain, reduced_columns, row_befor
 
 #: 19 digits of nanoseconds, and 10 of the logical part.
 TIMESTAMP_TYPE: Final = pa.decimal128(29, 10)
+_PAUSE_BITS: Final = 6
 _WHOLE_TYPE, _FRACTION_TYPE = pa.decimal128(19, 0), pa.decimal128(19, 10)
 
 
@@ -54,10 +56,31 @@ def columnar_changes(plan: SubscribePlan, *, tells_before: bool) -> MakeTable | 
     before, mode = row_before(plan, tells_before=tells_before), plan.shape.mode
     reader = _VersionReader(plan, types)
     if mode is OutputMode.UPSERT and before is RowBefore.NOWHERE:
-        return _Upserts(plan, types, reader).table
+        return _Attempts(_Upserts(plan, types, reader).table).table
     if mode is OutputMode.DIFFS and before is RowBefore.RECORD:
-        return _Diffs(plan, reader).table
+        return _Attempts(_Diffs(plan, reader).table).table
     return None
+
+
+class _Attempts:
+    """Makes tables, and pauses after versions that could not be shown so: each attempt costs time.
+
+    After n failures in a row the next 2 ** n - 1 openings go by rows, 63 at most.
+    """
+
+    def __init__(self, make_table: MakeTable) -> None:
+        self._make_table = make_table
+        self._failures = self._pause = 0
+
+    def table(self, opened: OpenedRows, as_of: Timestamp | None, decode: DecodeRow) -> pa.Table | None:
+        """See `MakeTable`."""
+        if self._pause:
+            self._pause -= 1
+            return None
+        table = self._make_table(opened, as_of, decode)
+        self._failures = 0 if table is not None else min(self._failures + 1, _PAUSE_BITS)
+        self._pause = 2**self._failures - 1
+        return table
 
 
 class _VersionReader:
@@ -213,7 +236,11 @@ class _Diffs:
 def _key_array(type_: pa.DataType, values: Sequence[Any]) -> pa.Array | None:
     """Return values of a key column as an array; ``None`` if JSON had them in another form."""
     expected = {pa.int64(): int, pa.string(): str, pa.bool_(): bool}.get(type_)
-    return pa.array(values, type_) if {*map(type, values)} <= {expected} else None
+    if not {*map(type, values)} <= {expected}:
+        return None
+    with suppress(pa.ArrowException, OverflowError, UnicodeError):
+        return pa.array(values, type_)
+    return None
 
 
 def _equal(old: pa.Array, new: pa.Array) -> Mask:

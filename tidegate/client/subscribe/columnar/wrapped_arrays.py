@@ -1,7 +1,7 @@
 """Wrapped values of JSON as Arrow arrays. Arrow's own reader reads the rows of an opening in one go.
 
-That reader takes some texts that are no valid rows, and says nothing of a member that is absent. So four
-checks come with it. Together they make sure that each value is one complete object:
+That reader takes some texts that are no valid rows, and says nothing of a member that is absent. So checks
+come with it. The first three make sure that each value is one complete object:
 
 1. All values stand in one text, one on each line. No value has a newline, and each one begins with ``{`` and
    ends with ``}``. JSON has no newline within a string, and ``{`` follows ``}`` only between two objects. So
@@ -9,20 +9,27 @@ checks come with it. Together they make sure that each value is one complete obj
 2. There are as many objects as lines.
 3. There are as many members as the objects should have. The reader refuses members that are unknown, and
    members that come twice. So none is absent.
-4. The text is UTF-8, and no number is NaN or infinite: the reader would take both.
+
+The others make sure that each column has what rows would have:
+
+4. The text is UTF-8.
+5. No FLOAT is NaN, infinite or a negative zero. As JSON the first two are no numbers, and rows read -0 as 0.
+6. No DECIMAL has more digits than its type, and none is a text. The reader takes both, and rows order texts
+   after numbers. The number of quotes in the text tells that there are no such texts.
+7. Each member beside the rows has a value.
 
 What the checks or the reader refuse is decoded as rows, one by one. That also finds out what is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from tidegate.changefeed.encoding.arrow_types import MAX_DECIMAL_DIGITS
@@ -42,8 +49,8 @@ _NUMBERS: Final = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.f
 #: The members that hold a row, and those that hold a text.
 _ROWS: Final = ("after", "before")
 _PLAIN: Final = ("updated", "mvcc_timestamp", "topic")
-#: So many values are read in one go: the text of all of them is a copy.
-_READ_ROWS: Final = 20_000
+#: So many values, or about so many bytes of them, are read in one go: the text of all of them is a copy.
+_READ_ROWS, _READ_BYTES = 20_000, 16 * 1024 * 1024
 #: Names with these bytes are escaped in JSON, and the reader compares names as they are written.
 _ESCAPED: Final = frozenset([*map(chr, range(0x20)), '"', "\\"])
 
@@ -69,19 +76,21 @@ class WrappedArrays:
         self._columns = relation.columns
         self._row = pa.struct(list(zip(relation.columns, types, strict=True)))
         self._floats = [at for at, type_ in enumerate(types) if pa.types.is_floating(type_)]
+        self._decimals = [at for at, type_ in enumerate(types) if pa.types.is_decimal(type_)]
+        self._texts = [at for at, type_ in enumerate(types) if pa.types.is_string(type_)]
 
     def read(self, values: Sequence[bytes | None]) -> ReadArrays | None:
         """Return the rows of values; ``None`` if one of them has to be decoded as a row."""
         parts: list[ReadArrays] = []
-        for begin in range(0, len(values), _READ_ROWS):
-            part = self._part(values[begin : begin + _READ_ROWS])
+        for piece in () if None in values else _pieces(values):
+            part = self._part(piece)
             if part is None:
                 return None
             parts.append(part)
         return None if not parts else _joined(parts)
 
     def _part(self, values: Sequence[Any]) -> ReadArrays | None:
-        members = None if None in values else _members_of(values[0])
+        members = _members_of(values[0])
         if members is None:
             return None
         text = b"\n".join(values)
@@ -89,15 +98,22 @@ class WrappedArrays:
             return None
         try:
             table = self._parsed(text, members)
-        except (pa.ArrowException, UnicodeError):
+        except (pa.ArrowException, UnicodeError, OverflowError):  # the last one: of more than 2 GiB
             return None
         if table.num_rows != len(values):
             return None
         rows = {name: self._rows_of(table.column(name)) for name in members if name in _ROWS}
         expected = len(members) * len(values)
         expected += len(self._columns) * sum(int(np.count_nonzero(each.there)) for each in rows.values())
-        if _members(text) != expected or not all(map(self._are_finite, rows.values())):
+        beside = [name for name in members if name not in _ROWS]
+        if _members(text) != expected or any(table.column(name).null_count for name in beside):
             return None
+        if not all(map(self._are_exact, rows.values())):
+            return None
+        if self._decimals:
+            texts = len(beside) * len(values) + sum(map(self._count_texts, rows.values()))
+            if not _has_quotes(text, 2 * (expected + texts)):
+                return None
         return ReadArrays(rows["after"], rows.get("before"))
 
     def _parsed(self, text: bytes, members: Sequence[str]) -> pa.Table:
@@ -117,8 +133,16 @@ class WrappedArrays:
         rows = column.combine_chunks()
         return RowArrays(_mask(rows.is_valid()), rows.flatten())
 
-    def _are_finite(self, rows: RowArrays) -> bool:
-        return all(pc.all(pc.is_finite(rows.columns[at])).as_py() is not False for at in self._floats)
+    def _are_exact(self, rows: RowArrays) -> bool:
+        """Whether all numbers are as rows have them."""
+        with suppress(pa.ArrowInvalid):  # a decimal has more digits than its type
+            for at in self._decimals:
+                rows.columns[at].validate(full=True)
+            return all(_is_exact(rows.columns[at]) for at in self._floats)
+        return False
+
+    def _count_texts(self, rows: RowArrays) -> int:
+        return sum(len(rows.columns[at]) - rows.columns[at].null_count for at in self._texts)
 
 
 def array_types(relation: Relation) -> list[pa.DataType] | None:
@@ -159,6 +183,33 @@ def _members(text: bytes) -> int:
     """Count the members of the objects in a text; fewer if a name is written in an unusual way."""
     escaped = text.count(b'\\":') if b"\\" in text else 0
     return text.count(b'":') - escaped
+
+
+def _is_exact(floats: pa.Array) -> bool:
+    numbers = floats.drop_null().to_numpy()
+    return bool(np.isfinite(numbers).all()) and not np.signbit(numbers[numbers == 0]).any()
+
+
+def _has_quotes(text: bytes, expected: int) -> bool:
+    """Whether a text has this many quotes around names and texts.
+
+    False also if one of the texts ends with a backslash.
+    """
+    if b"\\" not in text:
+        return text.count(b'"') == expected
+    return b'\\\\"' not in text and text.count(b'"') - text.count(b'\\"') == expected
+
+
+def _pieces(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Yield the values in pieces to be read in one go."""
+    begin = size = 0
+    for at, value in enumerate(values):
+        if at > begin and (at - begin == _READ_ROWS or size + len(value) > _READ_BYTES):
+            yield values[begin:at]
+            begin, size = at, 0
+        size += len(value)
+    if begin < len(values):
+        yield values[begin:]
 
 
 def _mask(booleans: pa.Array) -> Mask:

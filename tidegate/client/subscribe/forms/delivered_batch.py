@@ -18,7 +18,7 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 class DeliveredBatch(SubscriptionBatch):
     """A batch of one statement.
 
-    Each form is made when it is asked for, from the rows.
+    Each form is made when it is asked for, from the rows, or from columns where batches are columns first.
 
     Attributes:
         columns: what the rows' values are.

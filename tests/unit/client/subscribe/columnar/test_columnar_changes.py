@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit.client.subscribe.columnar.two_forms import (
     DIFFS,
+    PLACE,
     UPSERTS,
     plan_of,
     records_of,
@@ -21,11 +22,12 @@ from tests.unit.client.subscribe.columnar.two_forms import (
 )
 from tests.unit.client.subscribe.columnar.two_forms import given as given_of
 from tests.unit.subscribe.consumer_run import plan_of as plan_of_accounts
-from tests.unit.subscribe.topic_histories import RELATION, TopicHistory, times, topic_histories
+from tests.unit.subscribe.topic_histories import RELATION, TopicHistory, marker_record, times, topic_histories
 from tidegate.client.subscribe.columnar import wrapped_arrays
 from tidegate.client.subscribe.columnar.columnar_changes import columnar_changes
 from tidegate.hlc import Timestamp
 from tidegate.rows.sql_type import parse_sql_type
+from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
 
 pytest.importorskip("pyarrow")
 
@@ -40,7 +42,10 @@ VALUES: dict[str, tuple[st.SearchStrategy[str], list[str]]] = {
     ),
     "DECIMAL(12,3)": (
         st.decimals(-(10**8), 10**8, places=3).map(str),
-        ["1.5", "1.5000", "1.2345", "1e2", '"NaN"', '"1.5"', '" 1.5"', "1" + "0" * 12, "NaN"],
+        [
+            *("1.5", "1.5000", "1.2345", "1e2", "0e10", "-0", "1e9", "NaN"),
+            *('"NaN"', '"sNaN"', '"1.5"', '" 1.5"', "1" + "0" * 12, "123456789012", "999999999.9990"),
+        ],
     ),
     "STRING": (st.text(max_size=6).map(json.dumps), ["1", '"\\ud800"', "[]", "{}", '"a\\":"']),
     "TIMESTAMPTZ": (
@@ -199,19 +204,25 @@ def test_objects_that_go_over_the_end_of_a_value_end_both_forms_alike(values: li
     assert given_of(plan, records, tells_before=False, columnar=True).error
 
 
-@pytest.mark.parametrize("member", ["null", "5", '"t"'])
-def test_other_members_are_the_same_in_both_forms(member: str) -> None:
+@pytest.mark.parametrize("name", ["topic", "mvcc_timestamp"])
+@pytest.mark.parametrize("text", ["null", "5", '"2.0000000000"'])
+def test_other_members_are_the_same_in_both_forms(name: str, text: str) -> None:
     values = [
-        (b"[%d]" % key, f'{{"after": null, "topic": {text}, "updated": "1.0000000000"}}'.encode())
-        for key, text in enumerate(('"t"', member, '"t"'))
+        (b"[%d]" % key, f'{{"after": null, "{name}": {each}, "updated": "1.0000000000"}}'.encode())
+        for key, each in enumerate(('"1.0000000000"', text, '"1.0000000000"'))
     ]
-    plan = plan_of(f"{UPSERTS} AS OF 0", relation_of(**COLUMNS))
-    require_one_result(plan, records_of(values, marker=Timestamp(2)), tells_before=False)
+    for columns in (COLUMNS, {"id": "INT8"}):  # with a DECIMAL texts are counted
+        plan = plan_of(f"{UPSERTS} AS OF 0", relation_of(**columns))
+        require_one_result(plan, records_of(values, marker=Timestamp(2)), tells_before=False)
 
 
-@pytest.mark.parametrize(
-    "key", [b"[]", b"[1, 2]", b'[{"a": 1}]', b"7", b"[1", b'["2"]', b"[true]", b"[2.0]", b"[2 ]", b"[1]"]
-)
+ODD_KEYS = [
+    *(b"[]", b"[9223372036854775808]", b"[1, 2]", b'[{"a": 1}]', b"7", b"[1", b'["2"]', b"[true]", b"[2.0]"),
+    *(b"[2 ]", b"[1]", b"[null]", b"[[2]]"),
+]
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
 def test_odd_keys_are_the_same_in_both_forms(key: bytes) -> None:
     usual = _usual_values(4, Timestamp(1), with_before=False)
     values = [(key if at == 2 else b"[%d]" % at, text) for at, text in enumerate(usual)]
@@ -250,6 +261,126 @@ def test_usual_values_are_columns_first(read_rows: int, monkeypatch: pytest.Monk
         plan = plan_of(f"{statement} AS OF 0", relation_of(**COLUMNS))
         records = records_of(values, marker=Timestamp(2))
         assert require_one_result(plan, records, tells_before=tells_before) == 1
+
+
+#: For each type that is read as a column, the text of a value in JSON.
+READ = {
+    "INT8": "7",
+    "BOOL": "true",
+    "FLOAT8": "-1.25",
+    "DECIMAL(12,3)": "1.250",
+    "STRING": '"é\\n\\""',
+    "TIMESTAMPTZ": '"2020-01-01T00:00:00.5Z"',
+    "TIMESTAMP": '"2020-01-01T00:00:00"',
+    "DATE": '"2020-01-01"',
+    "TIME": '"10:26:40"',
+    "TIMETZ": '"10:26:40+02:00:00"',
+    "INTERVAL": '"1 day"',
+    "BYTES": '"\\\\x00ff"',
+    "UUID": '"63616665-6630-3064-6465-616462656568"',
+    "INET": '"127.0.0.1"',
+    "BIT(3)": '"101"',
+}
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("sql", READ)
+def test_each_type_is_read_as_a_column(sql: str, in_chunks: bool) -> None:
+    for statement, tells_before in ((UPSERTS, False), (DIFFS, True)):
+        values = []
+        for key in range(40):
+            row = f'{{"id": {key}, "v": {READ[sql] if key % 3 else "null"}}}'
+            time = Timestamp(5 if in_chunks else 1 + key % 2)
+            before = row if key % 4 == 0 else "null"
+            values.append((b"[%d]" % key, _wrapped(row, before if tells_before else None, time).encode()))
+        plan = plan_of(f"{statement} AS OF {7 if in_chunks else 0}", relation_of(id="INT8", v=sql))
+        columnar = require_one_result(
+            plan, records_of(values, marker=Timestamp(9)), tells_before=tells_before, in_chunks=in_chunks
+        )
+        assert columnar > 1 if in_chunks else columnar == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "first", "text"),
+    [
+        ("DECIMAL(12,3)", "1", "123456789012"),
+        ("DECIMAL(12,3)", "1", "1e9"),
+        ("DECIMAL(12,3)", "2", '"1.5"'),
+        ("DECIMAL(12,3)", "1", "0e10"),
+        ("FLOAT8", "1", "-0"),
+        ("FLOAT8", "1", "-0.0"),
+    ],
+)
+def test_numbers_that_arrow_reads_otherwise_are_as_in_rows(sql: str, first: str, text: str) -> None:
+    for statement, tells_before in ((UPSERTS, False), (DIFFS, True)):
+        values = [
+            (b"[%d]" % key, _wrapped(row, "null" if tells_before else None, Timestamp(1)).encode())
+            for key, row in enumerate(
+                (f'{{"a": {first}, "id": 0, "s": "\\""}}', f'{{"a": {text}, "id": 1, "s": ""}}')
+            )
+        ]
+        plan = plan_of(f"{statement} AS OF 0", relation_of(a=sql, id="INT8", s="STRING"))
+        require_one_result(plan, records_of(values, marker=Timestamp(2)), tells_before=tells_before)
+
+
+@pytest.mark.parametrize(
+    ("sql", "old", "new"),
+    [("FLOAT8", "1", "1.0"), ("DECIMAL(12,3)", "1.5", "1.500"), ("INT8", "1", "1"), ("INT8", "null", "null")],
+)
+def test_rows_that_are_written_otherwise_are_changes(sql: str, old: str, new: str) -> None:
+    values = [
+        (
+            b"[%d]" % key,
+            _wrapped(f'{{"id": {key}, "v": {new}}}', f'{{"id": {key}, "v": {old}}}', Timestamp(1)).encode(),
+        )
+        for key in range(3)
+    ]
+    plan = plan_of(f"{DIFFS} AS OF 0", relation_of(id="INT8", v=sql))
+    records = records_of(values, marker=Timestamp(2))
+    assert require_one_result(plan, records, tells_before=True) == 1
+    shown = given_of(plan, records, tells_before=True, columnar=True).rows
+    assert sum(map(len, shown)) == (0 if old == new else 6)
+
+
+@pytest.mark.parametrize("statement", [UPSERTS, "SUBSCRIBE t ENVELOPE UPSERT (KEY (b, a))"])
+def test_keys_of_several_columns_are_in_the_order_of_the_statement(statement: str) -> None:
+    statement = statement.replace("(id)", "(a, b)")
+    relation = replace(relation_of(a="INT8", v="STRING", b="STRING"), primary_key=("b", "a"))
+    rows = [(a, b, a != 2) for a in range(3) for b in "yx"]
+    values = [
+        (
+            f'["{b}", {a}]'.encode(),
+            _wrapped(f'{{"a": {a}, "b": "{b}", "v": "v"}}' if there else "null", None, Timestamp(1)).encode(),
+        )
+        for a, b, there in rows
+    ]
+    plan = plan_of(f"{statement} AS OF 0", relation)
+    assert require_one_result(plan, records_of(values, marker=Timestamp(2)), tells_before=False) == 1
+
+
+@pytest.mark.parametrize("up_to", [1, 2, 5])
+def test_a_bound_is_the_same_in_both_forms(up_to: int) -> None:
+    values = [
+        (b"[%d]" % key, text)
+        for time in (1, 2, 3)
+        for key, text in enumerate(_usual_values(3, Timestamp(time), with_before=False))
+    ]
+    plan = plan_of(f"{UPSERTS} AS OF 1 UP TO {up_to}", relation_of(**COLUMNS))
+    require_one_result(plan, records_of(values, marker=Timestamp(9)), tells_before=False)
+
+
+def test_after_failures_some_openings_go_by_rows() -> None:
+    plan = plan_of(f"{UPSERTS} AS OF 0", relation_of(**COLUMNS))
+    records: list[tuple[FeedPartition, FeedRecord]] = []
+    for time in range(1, 30):
+        texts = _usual_values(3, Timestamp(time), with_before=False)
+        if time < 4:
+            texts[1] = texts[1].replace(b"0.25", b'"NaN"')
+        for key, text in enumerate(texts):
+            records.append((PLACE, FeedRecord(len(records), b"[%d]" % key, text)))
+        records.append((PLACE, marker_record(len(records), Timestamp(time))))
+    # The openings 1, 3 and 7 are tried (1 and 3 fail), and all from 7 on.
+    assert require_one_result(plan, records, tells_before=False) == 29 - 6
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from tests.unit.subscribe.gate.memory_spill import MemorySpill
 from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.options import Envelope, Format
 from tidegate.changefeed.encoding.json_decoder import JsonDecoder
 from tidegate.client.subscribe.columnar.columnar_changes import columnar_changes
 from tidegate.client.subscribe.forms.batch_columns import BatchColumns
 from tidegate.client.subscribe.forms.delivered_batch import DeliveredBatch
-from tidegate.errors import TidegateError
+from tidegate.errors import RowError, TidegateError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.rows.sql_type import parse_sql_type
 from tidegate.subscribe.gate.feed_record import FeedPartition, FeedRecord
@@ -32,10 +33,13 @@ UPSERTS: Final = "SUBSCRIBE t ENVELOPE UPSERT (KEY (id))"
 class Given:
     """What a subscription gave: its batches as Arrow tables and as rows, and the error that ended it.
 
+    ``errors`` are of batches that have no form as a table.
+
     ``columnar`` counts the batches that were columns first.
     """
 
     tables: list[Any]
+    errors: list[str]
     rows: list[list[tuple[Any, ...]]]
     tokens: list[str]
     error: str
@@ -71,7 +75,7 @@ def given(
     decoder = JsonDecoder(Envelope.WRAPPED)
     gate = RowGate({place.topic: decoder for place in places}, places, start, spill=chunks)
     shown = BatchColumns.of(plan, Format.JSON)
-    result = Given([], [], [], "", 0)
+    result = Given([], [], [], [], "", 0)
     count = 0
     try:
         for place, record in records:
@@ -83,35 +87,52 @@ def given(
                     _take(result, batch, shown)
                     batch = subscription.following()
     except TidegateError as error:
-        return Given(result.tables, result.rows, result.tokens, str(error), count)
-    return Given(result.tables, result.rows, result.tokens, "", count)
+        return replace(result, error=str(error), columnar=count)
+    return replace(result, columnar=count)
 
 
 def _take(result: Given, batch: SubscriptionBatch, shown: BatchColumns) -> None:
-    result.tables.append(DeliveredBatch.of(batch, shown).arrow())
+    try:
+        result.tables.append(DeliveredBatch.of(batch, shown).arrow())
+    except RowError as error:
+        result.errors.append(str(error))
     result.rows.append(list(batch.rows))
     assert len(batch.rows) == len(result.rows[-1])
     result.tokens.append(str(batch.token))
 
 
 def require_one_result(
-    plan: SubscribePlan, records: Sequence[tuple[FeedPartition, FeedRecord]], *, tells_before: bool
+    plan: SubscribePlan,
+    records: Sequence[tuple[FeedPartition, FeedRecord]],
+    *,
+    tells_before: bool,
+    in_chunks: bool = False,
 ) -> int:
     """Columns and rows give the same batches and the same error. Return how many were columns first."""
-    by_rows = given(plan, records, tells_before=tells_before, columnar=False)
-    by_columns = given(plan, records, tells_before=tells_before, columnar=True)
+    by_rows, by_columns = (
+        given(
+            plan,
+            records,
+            tells_before=tells_before,
+            columnar=columnar,
+            chunks=Spill(MemorySpill(), 2_000, least_opening_bytes=0) if in_chunks else None,
+        )
+        for columnar in (False, True)
+    )
     assert by_columns.error == by_rows.error
+    assert by_columns.errors == by_rows.errors
     assert by_columns.rows == by_rows.rows
     assert by_columns.tokens == by_rows.tokens
     assert [table.schema for table in by_columns.tables] == [table.schema for table in by_rows.tables]
-    assert list(map(_plain, by_columns.tables)) == list(map(_plain, by_rows.tables))
+    assert list(map(_told, by_columns.tables)) == list(map(_told, by_rows.tables))
     assert by_rows.columnar == 0
     return by_columns.columnar
 
 
-def _plain(table: Any) -> list[list[Any]]:
-    """A table's values; NaN is equal to NaN here."""
-    return [["NaN" if each != each else each for each in row.values()] for row in table.to_pylist()]
+def _told(table: Any) -> list[str]:
+    """A table's rows. As text NaN is equal to NaN, and -0.0 is not equal to 0.0."""
+    table.validate(full=True)
+    return list(map(repr, table.to_pylist()))
 
 
 def records_of(
