@@ -25,7 +25,7 @@ One batch:
     5   write state, checkpoints, answers and requests                  state.partition_writer
     6   commit that transaction                                         tidegate.client.kafka.transaction
     7   copy the state rows to the local store                          state.store
-    8   complete: free the batch's slot, report its offset              commit.commit_loop
+    8   complete: the batch is in flight no more; report its offset     commit.commit_loop
 
 The agent itself only passes batches on. Each partition has a commit loop with a bounded queue of its own, so
 that a slow or held partition does not hold back the others.

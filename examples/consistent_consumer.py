@@ -3,9 +3,9 @@
     python examples/consistent_consumer.py -b 127.0.0.1:9092 --sum balance accounts
 
 Rows of one transaction are spread over partitions and topics and arrive in any order. A marker at T says
-that its partition has shown every row up to T; the lowest marker over all partitions says the same of all
-of them. So rows are kept back until that minimum has passed them, and then applied in the order of their
-timestamps: what the tables hold after that is what they held in the store at that timestamp.
+that its partition has shown every row up to T. The lowest of the last markers of all partitions says the same
+of all of them. So rows are kept back until that minimum has passed them, and then applied in the order of
+their timestamps: what the tables hold after that is what they held in the store at that timestamp.
 
 Tidegate's `RowGate` (docs/subscribe.md) says which rows are new, and what is complete. The rest of a
 consumer is here: assignment, tables, and what is shown. `tidegate subscribe` does all of it for one table.

@@ -2,7 +2,8 @@
 
 Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
 of its records is bounded (``CheckLimits``). Time is linear: each record pays for what is copied
-(``CopyCredit``), and a range that waits is looked at only when the estate of its parent has come.
+(``CopyCredit``), and a range that waits is looked at only when the facts about its parent (an ``Estate``)
+are known.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ class LogCheck:
             self._waiting.add(range_id, parent, self._horizon_ms)
 
     def _resume_waiting(self) -> None:
-        """Check entries of ranges whose parents' estates have come, and of ranges that waited for these."""
+        """Check entries of ranges whose parents' estates are known now, and then of ranges that waited."""
         news = self._lineage.news
         while news and len(self._waiting):
             for range_id in self._waiting.on(news.popleft()):

@@ -1,4 +1,7 @@
-"""The ranges that wait for a parent. They are found by the parent: no record looks at all of them."""
+"""The ranges that wait for a parent.
+
+Ranges are looked up by their parent, so no record needs a search through all of them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class WaitingRanges:
             self._leave_parent(range_id)
 
     def on(self, news: Parent | Skipped) -> list[RangeId]:
-        """Return the ranges whose wait may be over: an estate has come, or indexes are skipped."""
+        """Return the ranges whose wait may be over.
+
+        The facts about a parent (an `Estate`) are known now, or the log of a parent skips indexes.
+        """
         if isinstance(news, Parent):
             found = [news]
             self._take_indexes(Skipped(news.range_id, news.last_index))

@@ -49,7 +49,8 @@ _NOBODY: Final = RangeId(0)
 class Voice(NamedTuple):
     """A known range, and the time that it has shown, ``shown_ms``, with its closed timestamp ``closed_ms``.
 
-    ``heard`` is the number of the hearing in which it was heard last; it had closed ``counted_ms`` then.
+    The clock counts how often ranges were heard (L3). ``heard`` is that count when this range was heard last,
+    or became known. ``counted_ms`` is what the range had closed then.
     """
 
     range_id: RangeId

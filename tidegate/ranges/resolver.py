@@ -5,7 +5,7 @@
 Within one resolver the resolved timestamp never falls. No version at or below it can appear any more: nothing
 new comes at or below the closed timestamp, and no open intent is left there that could become a version.
 Source: CockroachDB ``rangefeed/resolved_timestamp.go``; differences from the RangeFeed RFC are listed in
-docs/architecture.md.
+docs/architecture.md. The kernel decides in the same way, in ``kernel/src/range.rs``: change both together.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ def metrics_text(
 def _one_a_table(tables: Iterable[TableFigures]) -> list[TableFigures]:
     """Return one entry for each table and feed, since each series may come only once.
 
-    Subscribers and held bytes of equal tables and feeds are added up. The reading is that of the last of them
-    that has one.
+    Subscribers and held bytes of equal tables and feeds are added up. If several entries have a ``reading``,
+    the last one counts.
     """
     found: dict[tuple[str, str], TableFigures] = {}
     for each in tables:

@@ -32,11 +32,14 @@ class RowRecord:
     ``row`` maps column names to values. It is ``None`` for a deletion, in the ``key_only`` envelope, and if
     the row was too large: then ``oversize_bytes`` is its size, which is not 0.
 
-    ``deleted`` is ``None`` if the record does not say it: in the ``key_only`` envelope, and for a bare row in
-    which no more columns have values than the key has. ``previous`` is the row before, ``None`` if there was
-    none or the feed does not show it. The timestamps are ``None`` unless they are in the record.
-    ``tombstone`` marks the record without a value that follows a deletion's record. It lets log compaction
-    forget the key, repeats the deletion, and is no version of its own.
+    ``deleted`` is ``None`` if the record does not say it: in the ``key_only`` envelope, and for a row of the
+    ``bare`` envelope that may be a deletion. Such a row has values in no more columns than the key has. With
+    ``key_column`` each row of the ``bare`` envelope may be a deletion.
+
+    ``previous`` is the row before, ``None`` if there was none or the feed does not show it. The timestamps
+    are ``None`` unless they are in the record. ``tombstone`` marks the record without a value that follows a
+    deletion's record. It lets log compaction forget the key, repeats the deletion, and is no version of its
+    own.
     """
 
     key: tuple[Value, ...]

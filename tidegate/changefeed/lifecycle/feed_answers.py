@@ -1,4 +1,7 @@
-"""The answers of log partitions about feeds, for the jobs agent, and for the driver of a query."""
+"""The acknowledgements (`Ack`) of log partitions about feeds, for the jobs agent and the driver of a query.
+
+A log partition acknowledges that it has registered, activated, failed or removed a feed.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from tidegate.changefeed.lifecycle.registration import Acknowledgements, Answers
 
 
 class FeedAnswers:
-    """The answers about all feeds, by feed and epoch.
+    """The acknowledgements about all feeds, by feed and epoch: the *answers* of log partitions.
 
-    Only epochs with answers are kept and looked through, since a definition may name any epoch.
+    Epochs without answers are not stored. The epoch in a definition may be any number, so nothing may loop
+    over all numbers up to it.
     """
 
     def __init__(self) -> None:

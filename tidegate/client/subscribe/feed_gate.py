@@ -1,7 +1,7 @@
-"""Reads the output topics of some tables into one gate, whose minimum is the lowest marker of all partitions.
+"""Reads the output topics of some tables into one gate.
 
-Partitions that are far ahead of the others are paused (`partition_pauses`). Rows that wait beyond a budget of
-memory go to disk (`spill_files`).
+The gate's minimum is the lowest of the last markers of all partitions. Partitions that are far ahead of the
+others are paused (`partition_pauses`). Rows that wait beyond a budget of memory go to disk (`spill_files`).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class FeedGate:
         return self._standing.has_ended(self._gate.delivered, is_begun=is_begun)
 
     def _marked(self, feed_id: FeedId) -> Timestamp:
-        """Return the lowest marker of a feed's partitions."""
+        """Return the lowest of the last markers of a feed's partitions."""
         return min(map(self._gate.bound_of, self._places_of[feed_id]))
 
     def _ask_ends(self) -> None:

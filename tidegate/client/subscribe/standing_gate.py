@@ -42,7 +42,7 @@ class StandingGate:
     """Asks about the feeds of one gate while it stands. One thread uses it."""
 
     def __init__(self, ends: EndedFeeds, reader: FeedReader, marked: Callable[[FeedId], Timestamp]) -> None:
-        """``marked`` returns the lowest marker of a feed's partitions."""
+        """``marked`` returns the lowest of the last markers of a feed's partitions."""
         self._ends = ends
         self._reader = reader
         self._marked = marked

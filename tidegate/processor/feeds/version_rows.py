@@ -1,6 +1,7 @@
 """Makes rows of committed versions: the stage between the ranges and the feeds.
 
-It takes a batch and gives a batch: a columnar kernel may replace ``decode`` if it gives the same rows.
+By default the kernel (``kernel/src/row.rs``) makes the records of most versions, without rows in Python. This
+module makes the rows of those versions that the kernel does not take. Both give the same records.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
    (`GateStart.begins`) is dropped too: a former feed wrote it. Markers of that feed do not count either. A
    row above D, but not above the last marker of its own partition, is kept for the next opening. A row above
    that marker waits: as bytes if its timestamp could be read without decoding, else decoded.
-2. A marker ends its partition's segment. The *minimum* is the lowest marker of all partitions.
+2. A marker ends its partition's segment. The *minimum* is the lowest of the last markers of all partitions.
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
    dropped. Everything up to M is complete: the frontier is ``M.next()``.
 4. If the rows that wait take more memory than they may, all rows of the partition with the largest part of
@@ -170,7 +170,7 @@ class RowGate:
 
     @property
     def minimum(self) -> Timestamp:
-        """The lowest marker of all partitions, or where the gate began if that is higher."""
+        """The lowest of the last markers of all partitions, or where the gate began if that is higher."""
         return min(wait.bound for wait in self._waits.values())
 
     def bound_of(self, place: FeedPartition) -> Timestamp:

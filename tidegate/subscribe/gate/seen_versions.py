@@ -24,7 +24,10 @@ class SeenVersions:
         self._digests: dict[tuple[bytes | None, Timestamp], int] = {}
 
     def are_new(self, rows: RowChunk) -> bool:
-        """Whether no version was seen before, and ``rows`` has none twice. If so, they count as seen now."""
+        """Note the versions of ``rows`` as seen, if all are new. Return whether they are.
+
+        They are new if none was seen before, and none comes twice. Otherwise nothing is noted.
+        """
         times = zip(rows.walls.tolist(), rows.logicals.tolist(), strict=True)
         digests: dict[Any, int] = dict(
             zip(zip(rows.keys, times, strict=True), map(hash, rows.values), strict=True)
@@ -35,7 +38,10 @@ class SeenVersions:
         return True
 
     def is_repeat(self, record: FeedRecord, updated: Timestamp) -> bool:
-        """Whether the version was seen before. From now on it counts as seen. Raises ``RepeatDiffers``."""
+        """Note the version as seen. Return whether it was seen before.
+
+        Raises ``RepeatDiffers`` if it was seen with another value.
+        """
         version, digest = (record.key, updated), hash(record.value)
         known = self._digests.get(version)
         if known is None:

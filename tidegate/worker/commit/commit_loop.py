@@ -2,7 +2,8 @@
 
 Two tasks share the work. One takes input, steps the processor and hands rows to the row producers (2, 2a,
 3). The other waits for acknowledgements in order and commits (4 to 8). Between them stand the batches in
-flight, in order and bounded. An exception in either task ends the process.
+flight, in order and bounded. If a step breaks, nothing more is stepped, and the partition is opened again
+(docs/security.md, U2 and U3). Any other exception in either task ends the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Puts the ids of schemas into the rows of a step: step 2a of docs/protocols/rows-with-schemas.md.
+"""Puts the ids of schemas into the rows of a processor step: step 2a of docs/protocols/rows-with-schemas.md.
 
 Known ids are put in at once. The loop asks a registry for the others, and they are put in when the answer has
 come. Until then nothing of the step is durable.

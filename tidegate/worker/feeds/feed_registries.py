@@ -99,7 +99,7 @@ class FeedRegistries:
         return Admitted()
 
     def _behind_others(self, feed_id: FeedId) -> Verdict:
-        """Have the feed wait while a partition of this worker waits for ids of schemas.
+        """Return a verdict that makes the feed wait, if a partition of this worker waits for ids of schemas.
 
         Such a partition would not answer the announcement. It may also wait for a feed that has ended, until
         it has heard of the end.
@@ -116,9 +116,9 @@ class FeedRegistries:
         )
 
     def _is_told(self, wait: RegistryWait) -> bool:
-        """Whether the sentence tells of a wait.
+        """Whether a wait is mentioned in the sentence that users see.
 
-        A wait that has just begun, and whose first question has no answer yet, is normal and is not told.
+        A wait that has just begun, and whose first question has no answer yet, is normal and not mentioned.
         """
         return wait.tries > 0 or self._clock() - wait.since >= SILENCE_S
 

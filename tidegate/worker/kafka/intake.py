@@ -93,7 +93,7 @@ class Intake:
         """
         if self._closed or not self._opened:
             return
-        self.note_end(batch.highwater)
+        self.note_end(batch.partition_end)
         if batch.start == self._next:
             self._next = batch.end
             self._pass_on(batch)

@@ -17,12 +17,13 @@ class SinkPatience:
     Call ``look`` every ``look_s`` seconds. Between two calls at most twice that time counts: if
     there was no call for longer, the process stood still. The patience is over in each of these cases:
 
-    * the oldest batch has waited for ``stall_s``, and no more time is forgiven;
+    * the oldest batch has waited for ``stall_s``, and the allowance is used up;
     * no row of the oldest batch was acknowledged for ``stall_s``;
     * too many bytes have waited for a quarter of ``stall_s``.
 
-    The time that batches wait beyond ``stall_s`` is added up since the feed was resumed. It is forgiven as
-    long as the sum stays below ``pause.forgiven_s``.
+    A feed has an allowance for waits beyond ``stall_s``: ``pause.forgiven_s`` seconds, which may be 0. All
+    waits beyond ``stall_s`` since the feed was resumed are added up. The allowance is used up when the sum
+    reaches it. A feed that has ended has no allowance.
     """
 
     def __init__(self, stall_s: float, look_s: float, pause: ResumePause) -> None:
@@ -46,9 +47,9 @@ class SinkPatience:
         return is_late or is_silent or self._too_much_s >= self._stall_s / _TOO_MUCH
 
     def begin_anew(self, *, forgiving: bool) -> None:
-        """Count the wait of the oldest batch from zero again.
+        """Let the wait of the oldest batch begin at zero.
 
-        If ``forgiving``, count also the sum of the times beyond ``stall_s`` from zero again.
+        ``forgiving``: let the sum of the waits beyond ``stall_s`` begin at zero, too.
         """
         self._oldest = None
         if forgiving:
@@ -58,7 +59,7 @@ class SinkPatience:
         """Count how long the ``oldest`` batch has waited until ``now``, in seconds of a monotonic clock.
 
         ``is_too_much`` says that several batches wait, with more bytes than they may have. ``has_ended`` says
-        that the feed was removed or has failed: nothing is forgiven to it.
+        that the feed was removed or has failed: then it has no allowance.
         """
         passed_s = min(max(0.0, now - self._looked_at), self._counted_s)
         self._looked_at = now

@@ -32,7 +32,10 @@ _log = structlog.get_logger("tidegate.worker")
 
 
 def end_process(error: BaseException, status: int = EXIT_FATAL) -> NoReturn:
-    """Log why, and end this process without another acknowledgement, commit or flush to Kafka."""
+    """Log why, and end this process at once, without another commit or flush to Kafka.
+
+    Faust is not told that an event is done.
+    """
     with _ending:  # if several threads fail, only the first one logs its reason
         try:
             trace = None if isinstance(error, TidegateError) else error

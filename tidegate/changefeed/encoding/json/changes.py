@@ -83,7 +83,7 @@ def change_templates(
     return ChangeTemplates(
         created=change(CREATE, after, no_before),
         scanned=change(form.scanned, after, no_before),
-        updated=change(UPDATE, after, json_object("before", row_members(table, options, offset=width))),
+        updated=change(UPDATE, after, json_object("before", row_members(table, options, first=width))),
         deleted=change(DELETE, no_after, json_object("before", row_members(table, options))),
         nothing=nothing,
         missing=missing,

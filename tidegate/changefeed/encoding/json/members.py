@@ -18,12 +18,12 @@ from tidegate.rows.types import Kind
 JSON_NULL_OBJECT: Final = '{"__crdb_json_null__": true}'
 
 
-def row_members(table: TableDescriptor, options: FeedOptions, offset: int = 0) -> list[Member]:
-    """Return the members of a whole row whose first datum is at ``offset``. A column for headers is left out.
+def row_members(table: TableDescriptor, options: FeedOptions, first: int = 0) -> list[Member]:
+    """Return the members of a whole row whose first datum has the position ``first``.
 
-    Raises ``UnsupportedTable`` for a column that has no JSON text.
+    A column for headers is left out. Raises ``UnsupportedTable`` for a column that has no JSON text.
     """
-    positions = {column.id: at for at, column in enumerate(public_columns(table), start=offset)}
+    positions = {column.id: at for at, column in enumerate(public_columns(table), start=first)}
     return _members(table, options, positions)
 
 

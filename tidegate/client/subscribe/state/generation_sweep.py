@@ -1,4 +1,4 @@
-"""A new snapshot over a target table that has rows already: at its end, rows that it lacks are deleted.
+"""A new snapshot over a consumer's table that has rows already: at its end, rows that it lacks are deleted.
 
 A snapshot replaces rows, and says nothing of keys that are gone. So each row has a *generation*:
 
@@ -26,7 +26,7 @@ GENERATION_COLUMN: Final = "tidegate_generation"
 
 
 class GenerationSweep:
-    """The generations of one table of a SQL target. It uses the user's connection, and commits nothing."""
+    """The generations of one table of a consumer. It uses the user's connection, and commits nothing."""
 
     __slots__ = ("_column", "_connection", "_dialect", "_table")
 

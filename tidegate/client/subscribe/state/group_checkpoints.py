@@ -5,8 +5,8 @@ change or none does. Its transactional id is made of the group's name: when anot
 checkpoint, the broker raises the epoch of that id, ends what is open, and refuses the former producer from
 then on. So the comparison of epochs and the write are one step of the broker's.
 
-The target is no part of the transaction. A batch that was applied, and whose token was not stored, comes
-again.
+The consumer's table is no part of the transaction. A batch that was applied, and whose token was not stored,
+comes again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoints in the target's own database: one commit of the user stores rows and token together.
+"""Checkpoints in the database of the consumer's table: one commit of the user stores rows and token.
 
 The connection is the user's, of ``sqlite3`` or psycopg 3; neither is imported here.
 """
@@ -57,7 +57,7 @@ class HeldRow:
         """Store a token within the transaction that is open, or that this begins; the user commits it.
 
         Call it before the rows are applied. Then a process that is fenced meets this error, and no error of
-        the target, and nobody acquires the checkpoint before the transaction ends.
+        the database, and nobody acquires the checkpoint before the transaction ends.
 
         Raises ``Fenced``: let this error end the transaction, so that its rows are rolled back. Raises
         ``SettingsError`` where no transaction holds rows and token together. Other errors are the driver's.
