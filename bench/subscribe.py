@@ -59,7 +59,7 @@ class _Case(NamedTuple):
     """A statement over a feed WITH diff or without. The subscription keeps its rows by key in RocksDB or in
     memory.
 
-    ``as_arrow`` asks for each batch as an Arrow table too, and ``columnar`` for batches that are columns first.
+    ``as_arrow`` asks for each batch as an Arrow table too, ``columnar`` for batches that are columns first.
     """
 
     with_before: bool

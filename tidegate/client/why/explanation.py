@@ -150,8 +150,8 @@ class _Span:
         yield Finding(
             Cause.UNCOVERED,
             f"Keys {named}{more} were reported by nobody: no range in any of the {count} log partitions has "
-            f"them, and no marker passes {self._frontier.resolved} before one does. {hint} the source's set "
-            "of ranges has a hole there; have it write a Snapshot of the range that these keys belong to.",
+            f"them, and no marker passes {self._frontier.resolved} before one does. {hint} no range of "
+            "the source has these keys; have it write a Snapshot of the range that they belong to.",
             {"gaps": [{"start": gap.start.hex(), "end": gap.end.hex()} for gap in gaps[:SEVERAL]]},
         )
 
