@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.rangefeed.feeding import RANGE, at, checkpoint
 from tidegate.hlc import ResolvedTimestamp
+from tidegate.rangefeed.event import DeleteRangeEvent
 from tidegate.rangefeed.registration import FeedRequest, Registration
-from tidegate.rangefeed.routing import Registrations
+from tidegate.rangefeed.routing import Registrations, Routed
 from tidegate.spans import Span
 
 PART = Span(b"c", b"f")
@@ -42,3 +43,25 @@ def test_a_feed_leaves_those_with_its_request_where_they_are() -> None:
     feeds.publish_value(b"d", at(8), b"v", None, omit=False, origin_id=0, charge=None)
     assert not late.buffer
     assert len(early.buffer) == 1
+
+
+@pytest.mark.parametrize("kind", ["values", "range deletions", "checkpoints"])
+def test_a_feed_without_room_overflows_and_receives_nothing_more(kind: str) -> None:
+    feeds = Registrations()
+    full, roomy = Registration(FeedRequest(PART), capacity=1), Registration(FeedRequest(PART))
+    for feed in (full, roomy):
+        feeds.add(feed)
+    for wall in (3, 4, 5):
+        if kind == "values":
+            feeds.publish_value(b"d", at(wall), b"v", None, omit=False, origin_id=0, charge=None)
+        elif kind == "checkpoints":
+            feeds.publish_checkpoint(RANGE, ResolvedTimestamp(at(wall)), None)
+        else:
+            feeds.publish(Routed(PART, DeleteRangeEvent(PART, at(wall))))
+        assert full.overflowed == (wall > 3)
+        if full.overflowed:
+            full.buffer.clear()  # its reader takes what there is, and room is there again
+    assert not full.buffer
+    assert not roomy.overflowed
+    assert len(roomy.buffer) == 3
+    assert list(feeds) == [full, roomy]
