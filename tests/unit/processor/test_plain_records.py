@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ from tidegate.processor.batch import LogRecord
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.plain_records import PlainRecords
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.raftlog.encode import encode_key
+from tidegate.raftlog.entry import RangeId
 
 pytest.importorskip("wasmtime")
 
@@ -86,3 +89,23 @@ def test_the_kernel_reads_a_small_multiple_of_a_batch(
 
 def _bytes(record: LogRecord) -> int:
     return 64 + len(record.key or b"") + len(record.value or b"")
+
+
+def test_python_takes_only_what_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    records, driven = _log(500, 100), _driven(KernelMode.ON)
+    by_python: list[LogRecord] = []
+    apply = PlainRecords.apply_records
+
+    def noting(self: PlainRecords, some: Sequence[LogRecord], receivers: Any, take: Any) -> None:
+        def noted(given: Sequence[LogRecord]) -> None:
+            by_python.extend(given)
+            take(given)
+
+        apply(self, some, receivers, noted)
+
+    driven.step(records[:5])
+    monkeypatch.setattr(PlainRecords, "apply_records", noting)
+    driven.step(records[5:])
+    broken = [record for record in records[5:] if record.key == encode_key(RangeId(2))]
+    assert len(broken) == 4
+    assert [record for record in by_python if record not in broken] == []
