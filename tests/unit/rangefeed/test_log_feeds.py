@@ -130,6 +130,13 @@ def test_a_heartbeat_closes_nothing_before_its_index_is_applied(log: HandLog, ra
     assert short(events(log))[2:] == ["value 2", "checkpoint 9"]
 
 
+def test_a_heartbeat_that_was_taken_at_an_earlier_index_closes_too(log: HandLog, range_: HandRange) -> None:
+    range_.apply(TABLE.put(2, 1, "a"))
+    range_.heartbeat(5, covers=FIRST_INDEX + 1)
+    range_.heartbeat(7, covers=FIRST_INDEX)
+    assert short(events(log))[2:] == ["value 2", "checkpoint 5", "checkpoint 7"]
+
+
 def test_a_split_ends_the_feed_and_both_sides_begin_anew(log: HandLog, range_: HandRange) -> None:
     range_.apply(TABLE.put(2, 1, "a"), trigger=Trigger.SPLIT)
     range_.generation, range_.span = 2, LEFT

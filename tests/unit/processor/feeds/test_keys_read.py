@@ -189,6 +189,22 @@ def test_a_change_from_before_an_index_was_primary_concerns_later_epochs_of_a_fe
     assert len([ack for ack in acks if isinstance(ack, Failed)]) == (not new)
 
 
+@pytest.mark.parametrize(("keys", "failed"), [(_FIRST, 1), (_SECOND, 0)])
+def test_new_versions_concern_a_later_epoch_if_their_index_was_primary_then(keys: Span, failed: int) -> None:
+    """They are from before the epoch's start, when index 1 was primary: an earlier epoch wrote such rows."""
+    case, driven = _Case(), Driven()
+    case.alter()
+    case.range.heartbeat(26)
+    case.mutate(keys, written=12)
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.NO, cursor=at(25.5))
+    message = activation([PLAIN.descriptor], options, start=at(25.5), feed_id="started")
+    definition = replace(message.definition, epoch=FeedEpoch(2), goes_on=True)
+    driven.run(case.log.partitions[0], 1)
+    driven.control(Register(definition), replace(message, definition=definition))
+    acks = [ack for result in driven.results for ack in result.acks]
+    assert len([ack for ack in acks if isinstance(ack, Failed)]) == failed
+
+
 @pytest.mark.parametrize(("close", "failed"), [(22, 0), (12, 1)])
 def test_an_index_that_was_primary_counts_until_everything_of_its_time_was_given(
     close: float, failed: int
