@@ -63,10 +63,9 @@ _FILES: Final = {"class_archive": CLASS_ARCHIVE, "bootstrap_checkpoint": BOOTSTR
 #: The seconds of each test that is not quick.
 _SECONDS: Final = measured(LIST.read_text(encoding="utf-8"))
 _SLOW_S, _BROKER_S = 20, 3
-#: A sample has one in so many cases of a test that is marked `soak`; such a test with a broker takes minutes.
-_SOAK_SHARE, _SOAK_BROKER_SHARE = 20, 6
-#: The same of property tests that have twenty times their examples.
-_MANY_SHARE = 6
+#: A sample has one in so many tests that are marked `soak`, and of property tests with twenty times their
+#: examples.
+_SOAK_SHARE = 6
 _TOGETHER_S = 0.15  # a minute for what they share; each one adds almost nothing
 
 
@@ -161,10 +160,9 @@ def _test_of(item: pytest.Item) -> str:
 def _share_of(item: pytest.Item) -> int:
     mark = item.get_closest_marker("sampled")
     share = 1 if mark is None else int(mark.args[0])
-    if item.get_closest_marker("soak") is not None:
-        share = max(share, _SOAK_BROKER_SHARE if item.get_closest_marker("broker") else _SOAK_SHARE)
-    elif _PROFILE == "many" and item.get_closest_marker("hypothesis") is not None:
-        share = max(share, _MANY_SHARE)
+    many = _PROFILE == "many" and item.get_closest_marker("hypothesis") is not None
+    if many or item.get_closest_marker("soak") is not None:
+        share = max(share, _SOAK_SHARE)
     if item.get_closest_marker("always") is not None:
         return share
     return max(share, share_of(_SECONDS.get(_test_of(item), 0)))
