@@ -77,7 +77,9 @@ class _Attempts:
         if self._pause:
             self._pause -= 1
             return None
-        table = self._make_table(opened, as_of, decode)
+        table = None
+        with suppress(pa.ArrowException):  # more than an array holds
+            table = self._make_table(opened, as_of, decode)
         self._failures = 0 if table is not None else min(self._failures + 1, _PAUSE_BITS)
         self._pause = 2**self._failures - 1
         return table
@@ -89,11 +91,11 @@ class _VersionReader:
     def __init__(self, plan: SubscribePlan, types: Sequence[pa.DataType]) -> None:
         self._relation = plan.relation
         self._arrays = WrappedArrays(plan.relation, types)
-        self._keys = PlainKeys()
+        self.keys = PlainKeys()
 
     def read(self, opened: OpenedRows) -> ReadArrays | None:
         relation = self._relation
-        if any(opened.records) or not self._keys.are_plain(opened.keys):
+        if any(opened.records) or not self.keys.are_plain(opened.keys):
             return None
         changed = bool(relation.added or relation.removed)
         if changed and below(opened.walls, opened.logicals, relation.exact_from).any():
@@ -114,15 +116,11 @@ class _Upserts:
         self._primary_key = [plan.relation.positions(name)[0] for name in plan.relation.primary_key]
         self._types = types
         self._reader = reader
-        self._keys = PlainKeys()
 
     def table(self, opened: OpenedRows, as_of: Timestamp | None, _: DecodeRow) -> pa.Table | None:
         """See `MakeTable`."""
-        try:
-            read = self._reader.read(opened)
-            return None if read is None else self._shown(opened, read.after, as_of)
-        except pa.ArrowException:  # more than an array holds
-            return None
+        read = self._reader.read(opened)
+        return None if read is None else self._shown(opened, read.after, as_of)
 
     def _shown(self, opened: OpenedRows, after: RowArrays, as_of: Timestamp | None) -> pa.Table | None:
         there, columns = after
@@ -150,7 +148,7 @@ class _Upserts:
         self, columns: Sequence[pa.Array], deleted: IntColumn, keys: Sequence[bytes]
     ) -> list[pa.Array] | None:
         """Return the columns with the keys of deleted rows, which their values do not have."""
-        values = [self._keys.values(keys[at]) for at in deleted.tolist()]
+        values = [self._reader.keys.values(keys[at]) for at in deleted.tolist()]
         if any(len(each) != len(self._primary_key) for each in values):
             return None
         count = len(columns[0])
@@ -175,15 +173,12 @@ class _Diffs:
 
     def table(self, opened: OpenedRows, as_of: Timestamp | None, decode: DecodeRow) -> pa.Table | None:
         """See `MakeTable`."""
-        try:
-            read = self._reader.read(opened)
-            if read is None or read.before is None:
-                return None
-            if as_of is not None:
-                return self._snapshot(read.after, as_of)
-            return self._shown(opened, read.before, read.after, decode)
-        except pa.ArrowException:  # more than an array holds
+        read = self._reader.read(opened)
+        if read is None or read.before is None:
             return None
+        if as_of is not None:
+            return self._snapshot(read.after, as_of)
+        return self._shown(opened, read.before, read.after, decode)
 
     def _snapshot(self, after: RowArrays, as_of: Timestamp) -> pa.Table | None:
         at = np.flatnonzero(after.there)
