@@ -204,6 +204,19 @@ def test_objects_that_go_over_the_end_of_a_value_end_both_forms_alike(values: li
     assert given_of(plan, records, tells_before=False, columnar=True).error
 
 
+@pytest.mark.parametrize("row", ['{"id": 7}', "{}", '{"b": "\\":"}', '{"id": 7, "b": "\\"x\\":"}'])
+def test_a_row_without_a_column_ends_both_forms_alike(row: str) -> None:
+    """No column is a DECIMAL, whose quotes are counted too."""
+    rows = ('{"b": "x", "id": 1}', row)
+    values = [(b"[%d]" % key, _wrapped(each, None, Timestamp(1)).encode()) for key, each in enumerate(rows)]
+    plan = plan_of(f"{UPSERTS} AS OF 0", relation_of(id="INT8", b="STRING"))
+    records = records_of(values, marker=Timestamp(2))
+    columnar = require_one_result(plan, records, tells_before=False)
+    is_whole = '"id"' in row and '"b"' in row
+    assert columnar == is_whole
+    assert bool(given_of(plan, records, tells_before=False, columnar=True).error) != is_whole
+
+
 @pytest.mark.parametrize("name", ["topic", "mvcc_timestamp"])
 @pytest.mark.parametrize("text", ["null", "5", '"2.0000000000"'])
 def test_other_members_are_the_same_in_both_forms(name: str, text: str) -> None:
