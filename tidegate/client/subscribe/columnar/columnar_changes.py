@@ -63,9 +63,9 @@ def columnar_changes(plan: SubscribePlan, *, tells_before: bool) -> MakeTable | 
 
 
 class _Attempts:
-    """Makes tables, and pauses after versions that could not be shown so: each attempt costs time.
+    """Makes tables. It pauses after versions that could not be shown so, because each attempt costs time.
 
-    After n failures in a row the next 2 ** n - 1 openings go by rows, 63 at most.
+    After n failures in a row it makes no table for the next 2 ** n - 1 openings, 63 at most.
     """
 
     def __init__(self, make_table: MakeTable) -> None:
