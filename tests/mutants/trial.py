@@ -27,24 +27,25 @@ class Stage:
     """Tests that are run together, and how long they may take with a mutant."""
 
     name: str
-    arguments: tuple[str, ...]
+    places: tuple[str, ...]
     limit_s: float = 3600.0
+    test_limit_s: int = 300
+
+    def arguments(self, seed: int) -> list[str]:
+        """What pytest is told to run them with."""
+        return [*self.places, *OPTIONS, f"--timeout={self.test_limit_s}", hypothesis_seed(seed)]
 
 
+#: The defects that the simulation is tried on need a search of their own for each.
+OPTIONS: Final = ("-m", "not broker and not soak", "-k", "not defect")
 STAGES: Final = (
     # A loop that never ends is one of the commonest slips; no test here takes a tenth of that.
     Stage(
         "unit tests",
-        (*(f"tests/unit/{core}" for core in ("ranges", "rangefeed", "processor", "raftlog")), "--timeout=60"),
+        tuple(f"tests/unit/{core}" for core in ("ranges", "rangefeed", "processor", "raftlog")),
+        test_limit_s=60,
     ),
-    Stage(
-        "simulation",
-        (
-            *("tests/conformance", "tests/contract", "tests/simulation", "tests/unit/worker"),
-            # The defects that the simulation is tried on need a search of their own for each.
-            *("-m", "not broker and not soak", "-k", "not defect"),
-        ),
-    ),
+    Stage("simulation", ("tests/conformance", "tests/contract", "tests/simulation", "tests/unit/worker")),
 )
 
 
@@ -66,7 +67,7 @@ def timed(stages: Sequence[Stage], tree: Tree, seed: int) -> list[Stage]:
     found = []
     for stage in stages:
         begun = time.monotonic()
-        ended = tree.test([*stage.arguments, _hypothesis_seed(seed)], stage.limit_s)
+        ended = tree.test(stage.arguments(seed), stage.limit_s)
         if not ended.passed:
             raise BrokenWithout(
                 f"The {stage.name} fail without a mutant; mend them first:\n{ended.output[-4000:]}"
@@ -82,7 +83,7 @@ def attempt(tree: Tree, mutant: Mutant, stages: Sequence[Stage], seed: int) -> T
     own = _tests_of(tree, mutant)
     with tree.with_mutant(mutant):
         for stage in stages:
-            ended = tree.test([*own, *stage.arguments, _hypothesis_seed(seed)], stage.limit_s)
+            ended = tree.test([*own, *stage.arguments(seed)], stage.limit_s)
             if not ended.passed:
                 return Trial(mutant, _what_noticed(ended), stage.name, time.monotonic() - begun)
             own = []
@@ -102,5 +103,6 @@ def _tests_of(tree: Tree, mutant: Mutant) -> list[str]:
     return [file.as_posix()] if (tree.root / file).is_file() else []
 
 
-def _hypothesis_seed(seed: int) -> str:
+def hypothesis_seed(seed: int) -> str:
+    """The option with which property tests draw the same examples again."""
     return f"--hypothesis-seed={seed}"
