@@ -80,7 +80,7 @@ class FeedTopics:
 
     @property
     def resolved_topic(self) -> str:
-        """The topic of its markers; empty when they stand among the rows."""
+        """The topic of the feed's markers; empty if markers stand among the rows."""
         return self.options.resolved_topic
 
     def decoder(self, allowed: Destinations) -> RecordDecoder:

@@ -39,11 +39,11 @@ class StepSource:
     on_batch: Callable[[int], object] = lambda _: None
 
     def from_log(self, first: int, count: int) -> WrittenStep:
-        """Return the step of ``count`` records from offset ``first`` on.
+        """Return the step of the records at ``count`` offsets, from ``first`` on.
 
-        Its state is built from the log's beginning, with the feeds that the application runs now. So it is
-        the state that an engine has, except for feeds that have ended, and for hand-offs that were compacted
-        away. Raises ``StepBroke`` for a record below ``first`` that breaks the step.
+        The state before the step is built from the log's beginning, with the feeds that the application runs
+        now. It lacks two things that an engine's state has: feeds that have ended, and hand-offs that were
+        compacted away. Raises ``StepBroke`` for a record below ``first`` that breaks the step.
         """
         partitions = self._partitions()
         before = StateBefore(self.partition, partitions)

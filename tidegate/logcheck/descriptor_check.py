@@ -98,7 +98,7 @@ class DescriptorCheck:
         self._highs[table] = max(op.timestamp, self._highs.get(table, op.timestamp))
 
     def _check_in_time(self, update: DescriptorUpdate, table: _TableIn, place: BreachPlace) -> None:
-        """Check that a new version stands before every row that it governs."""
+        """Check that a new table version stands in the log before every row that it governs."""
         known = self._versions.get(table)
         if known is not None and known >= update.version:
             return

@@ -181,7 +181,10 @@ class StatusReader:
         )
 
     def ranges_in(self, span: Span) -> RangesIn:
-        """Return the ranges that have keys of ``span``, which has no tenant prefix."""
+        """Describe the ranges that have keys of ``span`` (without a tenant prefix) and have not ended.
+
+        Only the slowest are described in full, and at most ``_SPANS_MAX`` get their spans.
+        """
         backlogs = dict(self._backlogs())
         found = []
         for state in self._ranges:

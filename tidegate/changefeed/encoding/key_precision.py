@@ -61,9 +61,9 @@ CONNECT_KEYS: Final = KeyPrecision(
 def of_whole_keys(
     table: TableDescriptor, precision: KeyPrecision, make: Callable[[Row], KeyT]
 ) -> Callable[[Row], KeyT]:
-    """Return a function that calls ``make`` with a row whose primary key would be whole in a record.
+    """Return ``make`` with a check before it.
 
-    It raises ``RowError`` for every other row.
+    The check raises ``RowError`` if a record would leave out a part of the row's primary key.
     """
     by_id = {column.id: column for column in table.columns}
     columns = [by_id[part.column_id] for part in table.primary_key]

@@ -42,7 +42,10 @@ def spans_ahead(entries: Iterable[tuple[Span, Timestamp]], high_water: Timestamp
 def _rounded(
     entries: Iterable[tuple[Span, Timestamp]], high_water: Timestamp, step_ns: int
 ) -> Iterator[SpanProgress]:
-    """Return the joined spans at whole steps above the high-water, without those within the first step."""
+    """Round each timestamp down to whole multiples of ``step_ns`` above the high-water, and join neighbours.
+
+    Spans that are less than one multiple above the high-water are left out.
+    """
     floor = high_water.wall
     rounded = (
         (span, Timestamp(at.wall - (at.wall - floor) % step_ns))

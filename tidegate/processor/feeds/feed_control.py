@@ -90,7 +90,7 @@ def _register(
         offset + 1,
         high,
         tuple(KnownTable(name, table.id) for name, table in tables),
-        () if len(tables) == len(message.definition.tables) else tuple(rows.refused()),
+        () if len(tables) == len(message.definition.tables) else tuple(rows.unfit_tables()),
     )
     feed = PartitionFeed(message, answer)
     reason = unsupported(tables, rows, message.definition.options)

@@ -113,7 +113,8 @@ class Journal:
     def earlier(self, states: Iterable[RangeState]) -> dict[RangeId, Earlier]:
         """Return the ranges as they were before the first step that is not committed.
 
-        Ranges that no such step has changed are as they are now. A range that began in one has no span.
+        Ranges that no such step has changed are as they are now. A range that began in such a
+        step has no span.
         """
         noted: dict[RangeId, Earlier] = {}
         for step in self._uncommitted:

@@ -363,8 +363,8 @@ class PartitionRows:
         unfit = self._unfit.get(table_id)
         return "" if unfit is None else f"version {unfit.version} of table {table_id}: {unfit.reason}"
 
-    def refused(self) -> list[str]:
-        """Return why tables cannot be read: a sentence for each, and ``_REFUSED_SHOWN`` sentences at most."""
+    def unfit_tables(self) -> list[str]:
+        """Return a sentence for each unfit table, ``_REFUSED_SHOWN`` sentences at most."""
         return [self.unfit(table_id) for table_id in sorted(self._unfit)[:_REFUSED_SHOWN]]
 
     def primary_keys(self, table_id: int, first: Timestamp, last: Timestamp) -> tuple[Span, ...] | None:

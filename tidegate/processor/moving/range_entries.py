@@ -307,9 +307,10 @@ class RangeEntries:
     # ---- backlogs that are applied ----
 
     def drain(self, limit: int, log_bytes: int) -> Drained:
-        """Apply up to ``limit`` entries of ready backlogs, with ``log_bytes`` of values or a little more.
+        """Apply entries of ready backlogs until ``limit`` entries, or ``log_bytes`` of values, are reached.
 
-        Their ranges take turns. One entry is applied at least, if there is any.
+        Their ranges take turns. The last entry may go beyond the bytes, and one entry is applied at least, if
+        there is any.
         """
         entries = size = 0
         while self._backlogs.ready and entries < limit and (size < log_bytes or not entries):

@@ -407,7 +407,7 @@ class Backfill:
         missing = [str(name) for name in definition.tables if name not in dict(known)]
         if missing:
             raise InputError(
-                f"Feed {definition.id} cannot begin: {missing_tables(missing, rows.refused())}. Drop it "
+                f"Feed {definition.id} cannot begin: {missing_tables(missing, rows.unfit_tables())}. Drop it "
                 "first. Nothing was written by this run."
             )
         reason = unsupported(known, rows, definition.options)

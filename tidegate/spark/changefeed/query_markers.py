@@ -283,7 +283,10 @@ class QueryMarkers:
         return producer
 
     def _check(self, definition: FeedDefinition, state: StateRecord, producer: TransactionalProducer) -> None:
-        """Require that the producer, and the client that asks for ends, are on the stored cluster (M2c)."""
+        """Check that the producer, and the client that asks for end offsets, are on the feed's cluster (M2c).
+
+        Raises as ``require_marker_cluster`` does.
+        """
         client, say = self._admin(definition, state.sink_cluster), self._held(definition, state.sink_cluster)
         require_marker_cluster(producer.cluster_id, client.only_cluster, state, say)
 

@@ -83,7 +83,7 @@ class BucketFiles:
         return [file.finish() for file in kept]
 
     def abandon(self) -> None:
-        """Throw away the files that are not finished."""
+        """Throw away the files that are not finished, and the rows that wait for a file."""
         for file in self._open.values():
             file.abandon()
         self._open.clear()

@@ -187,7 +187,10 @@ class _RowForm:
         self.values = WrappedValues([*columns, *sorted(removed)], {*added, *removed})
 
     def tuples(self, rows: Iterable[Any], members: IntColumn) -> _Rows:
-        """Return the values of decoded rows, and add to ``members`` how many members each row has."""
+        """Return a tuple of values for each row, ``None`` for no row.
+
+        Adds to each count in ``members`` the number of JSON members of its row.
+        """
         tuples: _Rows = [_tuple_of(row) if row else None for row in rows]
         members += self._members * np.fromiter(map(is_not, tuples, repeat(None)), np.int64, len(tuples))
         if not self._optional:

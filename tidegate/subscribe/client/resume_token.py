@@ -42,7 +42,7 @@ class ResumeToken:
 
     @property
     def as_of(self) -> Timestamp:
-        """The AS OF of the resume, which has no snapshot."""
+        """The AS OF with which the subscription goes on. It gives no snapshot then."""
         return resume_as_of(self.frontier)
 
     def __str__(self) -> str:

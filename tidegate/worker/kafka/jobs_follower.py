@@ -108,7 +108,7 @@ class JobsFollower:
         return reached
 
     def _offset_of(self, end: _End) -> int:
-        """Return the last stable offset, or the end of the topic, as Kafka has it now.
+        """Ask Kafka for the offset that ``end`` names: the last stable offset, or the end of the topic.
 
         A reader of committed records can ask only for the last stable offset. So a reader of uncommitted
         records asks for the end.
