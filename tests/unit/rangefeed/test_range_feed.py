@@ -180,10 +180,11 @@ def test_every_feed_receives_what_it_asked_for_and_nothing_else(
         (WriteValue(b"b", at(11), None), MalformedEntry),
     ],
 )
+@pytest.mark.parametrize("when_full", WhenFull)
 def test_a_fault_of_the_log_ends_all_feeds_and_none_of_them_sees_it(
-    op: WriteValue | DeleteRange, fault: type[Exception]
+    op: WriteValue | DeleteRange, fault: type[Exception], when_full: WhenFull
 ) -> None:
-    feeds = range_feed()
+    feeds = range_feed(when_full=when_full)
     feed = register(feeds, WHOLE)
     feeds.offer_closed(closed(10))
     taken(feed)
@@ -277,6 +278,26 @@ def test_what_is_refused_is_not_lost_and_comes_in_order_once_there_is_room() -> 
     assert feed.ended is None
 
 
+def test_room_that_a_reader_made_counts_for_the_next_input() -> None:
+    feeds = range_feed(buffered=1, pending=1, when_full=WhenFull.REFUSE)
+    feed = register(feeds, WHOLE)
+    assert [feeds.offer_ops([write("k", wall)]) for wall in (1, 2, 3, 4)] == [True, True, True, False]
+    assert feed.take(1) == [value("k", 1)]
+    assert feeds.offer_ops([write("k", 4)])
+
+
+def test_all_inputs_that_have_room_are_processed_at_once() -> None:
+    feeds = range_feed(buffered=3, when_full=WhenFull.REFUSE)
+    feed = register(feeds, WHOLE)
+    for wall in range(1, 8):
+        assert feeds.offer_ops([write("k", wall)])
+    received = []
+    for _ in range(3):
+        received.append(taken(feed))
+        feeds.run()
+    assert received == [[value("k", wall) for wall in walls] for walls in ((1, 2, 3), (4, 5, 6), (7,))]
+
+
 def test_a_command_larger_than_every_buffer_goes_through_piece_by_piece() -> None:
     feeds = range_feed(buffered=2, pending=1, when_full=WhenFull.REFUSE)
     feed = register(feeds, WHOLE)
@@ -329,6 +350,20 @@ def test_when_the_last_feed_ends_the_ranges_feeds_are_over() -> None:
     assert not feeds.offer_ops([write("k", 7)])
     assert feeds.register(WHOLE) is None
     assert len(feeds.resolver.queue) == 0
+
+
+@pytest.mark.parametrize("when_full", WhenFull)
+def test_the_first_end_of_a_ranges_feeds_counts_and_nothing_is_taken_after_it(when_full: WhenFull) -> None:
+    feeds = range_feed(when_full=when_full)
+    feed = register(feeds, WHOLE)
+    assert feeds.offer_closed(closed(0))  # closes nothing
+    assert taken(feed) == []
+    feeds.stop(FeedEnd(EndReason.RANGE_SPLIT))
+    feeds.stop(FeedEnd(EndReason.CANCELLED))
+    assert feeds.ended == feed.ended == FeedEnd(EndReason.RANGE_SPLIT)
+    assert not feeds.offer_closed(closed(0))
+    assert not feeds.offer_closed(closed(5))
+    assert not feeds.offer_ops([write("k", 6)])
 
 
 def test_a_feed_that_ended_receives_nothing_and_keeps_its_first_reason() -> None:
