@@ -25,7 +25,7 @@ from tests.unit.rangefeed.feeding import (
 )
 from tidegate.errors import ForbiddenOp, InlineValue, MalformedEntry, StartBelowGC
 from tidegate.hlc import MAX, Timestamp
-from tidegate.raftlog.entry import AbortTxn, DeleteRange, TxnId, UpdateIntent, WriteValue
+from tidegate.raftlog.entry import AbortTxn, CommitIntent, DeleteRange, TxnId, UpdateIntent, WriteValue
 from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, FeedEvent, SSTableEvent, ValueEvent
 from tidegate.rangefeed.feed_end import Again, EndReason, FeedEnd
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
@@ -60,6 +60,20 @@ def test_the_first_event_is_a_checkpoint_even_at_zero_and_marks_the_steady_state
     assert not feed.steady
     assert taken(feed) == [checkpoint(RANGE, 0)]
     assert feed.steady
+
+
+@pytest.mark.parametrize("wall", [0, 20])
+def test_with_the_intents_that_are_older_than_the_log_a_feed_is_resolved(wall: int) -> None:
+    feeds = RangeFeed(RANGE)
+    feed = register(feeds, WHOLE)
+    feeds.offer_closed(closed(wall))
+    feeds.offer_ops([intent(T2, 10)])
+    assert taken(feed) == []
+    assert feeds.initialise([intent(T1, 5)])
+    assert taken(feed) == ([checkpoint(RANGE, 4)] if wall else [])
+    feeds.offer_closed(closed(30))
+    feeds.offer_ops([AbortTxn(T1)])
+    assert taken(feed)[-1] == checkpoint(RANGE, 9)
 
 
 def test_a_feed_first_gives_what_it_missed_and_then_what_came_meanwhile() -> None:
@@ -175,14 +189,17 @@ def test_every_feed_receives_what_it_asked_for_and_nothing_else(
     ("op", "fault"),
     [
         (write("b", 10), ForbiddenOp),
-        (write("zz", 11), MalformedEntry),
+        (write("A", 11), MalformedEntry),
+        (write("z", 11), MalformedEntry),
+        (commit(T1, "zz", 11), MalformedEntry),
         (DeleteRange(b"b", b"zz", at(11)), MalformedEntry),
+        (DeleteRange(b"A", b"b", at(11)), MalformedEntry),
         (WriteValue(b"b", at(11), None), MalformedEntry),
     ],
 )
 @pytest.mark.parametrize("when_full", WhenFull)
 def test_a_fault_of_the_log_ends_all_feeds_and_none_of_them_sees_it(
-    op: WriteValue | DeleteRange, fault: type[Exception], when_full: WhenFull
+    op: WriteValue | CommitIntent | DeleteRange, fault: type[Exception], when_full: WhenFull
 ) -> None:
     feeds = range_feed(when_full=when_full)
     feed = register(feeds, WHOLE)
@@ -196,6 +213,13 @@ def test_a_fault_of_the_log_ends_all_feeds_and_none_of_them_sees_it(
     assert not feeds.offer_closed(closed(12))
 
 
+def test_the_whole_range_may_be_written() -> None:
+    feeds = range_feed()
+    feed = register(feeds, WHOLE)
+    feeds.offer_ops([write("a", 1), write("yz", 2), DeleteRange(b"a", b"z", at(3))])
+    assert taken(feed) == [value("a", 1), value("yz", 2), DeleteRangeEvent(RANGE, at(3))]
+
+
 def test_a_value_that_is_missing_is_no_fault_where_no_feed_looks() -> None:
     feeds = range_feed()
     feed = register(feeds, FeedRequest(Span(b"c", b"d")))
@@ -207,9 +231,9 @@ def test_a_commit_at_or_below_the_resolved_timestamp_is_counted() -> None:
     feeds = range_feed()
     feed = register(feeds, WHOLE)
     feeds.offer_closed(closed(10))
-    feeds.offer_ops([commit(T1, "k", 10), commit(T1, "k", 11)])
-    assert len(taken(feed)) == 3
-    assert feeds.late_commits == 1
+    feeds.offer_ops([commit(T1, "k", 9), commit(T1, "k", 10), commit(T1, "k", 11), write("k", 12)])
+    assert len(taken(feed)) == 5
+    assert feeds.late_commits == 2
 
 
 # ---- bounds ----
