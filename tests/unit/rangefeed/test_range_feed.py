@@ -231,8 +231,8 @@ def test_a_commit_at_or_below_the_resolved_timestamp_is_counted() -> None:
     feeds = range_feed()
     feed = register(feeds, WHOLE)
     feeds.offer_closed(closed(10))
-    feeds.offer_ops([commit(T1, "k", 9), commit(T1, "k", 10), commit(T1, "k", 11), write("k", 12)])
-    assert len(taken(feed)) == 5
+    feeds.offer_ops([*(commit(T1, "k", wall) for wall in (9, 10, 11)), write("k", 12), write("k", 13)])
+    assert len(taken(feed)) == 6
     assert feeds.late_commits == 2
 
 
