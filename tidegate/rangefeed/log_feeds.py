@@ -252,7 +252,6 @@ class _FollowedRange:
         """Follow a range whose Snapshot was not read, so that its span and its open intents are not known."""
         self._seen = True
         self._generation, self._applied = command.generation, RaftIndex(command.raft_index - 1)
-        self._is_ours = False
         self._register(EVERYTHING, self._request.span)
 
     def _begin(self, span: Span, chunks: list[Snapshot]) -> Iterator[LogEvent]:

@@ -61,6 +61,7 @@ def timestamp_field(field: int, wall: int, logical: int = 0) -> bytes:
 
 _OP = bytes_field(1, bytes_field(1, b"key") + timestamp_field(2, 10, 3) + bytes_field(3, b"value"))
 _OP_LOG = bytes_field(15, bytes_field(1, _OP))
+_SPAN = bytes_field(1, bytes_field(3, b"a") + bytes_field(4, b"c"))
 
 
 def _command(*fields: bytes) -> Command:
@@ -96,6 +97,17 @@ def test_unknown_fields_are_skipped() -> None:
 
 def test_a_write_batch_beside_the_op_log_is_kept() -> None:
     assert _command(bytes_field(14, bytes_field(1, b"batch")), _OP_LOG).write_batch == b"batch"
+
+
+def test_an_op_takes_its_missing_value_from_the_write_batch_beside_it() -> None:
+    engine_key = b"key\0" + (10).to_bytes(8, "big") + (3).to_bytes(4, "big") + b"\x0d"
+    stored = b"\0\0\0\0\x03value"
+    data = bytes(8) + b"\x01\0\0\0" + b"\x01" + varint(len(engine_key)) + engine_key
+    batch = bytes_field(14, bytes_field(1, data + varint(len(stored)) + stored))
+    op = bytes_field(1, bytes_field(1, b"key") + timestamp_field(2, 10, 3))
+    assert _command(batch, bytes_field(15, bytes_field(1, op))).ops == (
+        WriteValue(b"key", Timestamp(10, 3), stored),
+    )
 
 
 def test_an_empty_op_log_is_not_a_missing_one() -> None:
@@ -179,6 +191,7 @@ def test_the_write_timestamp_is_read_of_changes_outside_the_op_log_where_it_is_t
     span = bytes_field(17, span_field(3, b"a", b"c"))
     for told, read in (
         (timestamp_field(8, 5, 1), Timestamp(5, 1)),
+        (timestamp_field(8, 1), Timestamp(1)),
         (timestamp_field(8, 0), None),
         (b"", None),
     ):
@@ -191,9 +204,8 @@ def test_the_write_timestamp_is_read_of_changes_outside_the_op_log_where_it_is_t
 
 
 def test_a_snapshot_tells_of_no_mutation_of_one_or_nothing() -> None:
-    snapshot = bytes_field(1, bytes_field(3, b"a") + bytes_field(4, b"c"))
     told = {
-        name: _snapshot(snapshot + field).last_mutation
+        name: _snapshot(_SPAN + field).last_mutation
         for name, field in {
             "nothing": b"",
             "never": bytes_field(11, b""),
@@ -211,14 +223,45 @@ def test_a_snapshot_tells_of_no_mutation_of_one_or_nothing() -> None:
 
 def test_a_mutation_without_a_time_is_malformed() -> None:
     with pytest.raises(MalformedEntry, match="index 7 has no time"):
-        _snapshot(
-            bytes_field(1, bytes_field(3, b"a") + bytes_field(4, b"c")) + bytes_field(11, int_field(1, 7))
-        )
+        _snapshot(_SPAN + bytes_field(11, int_field(1, 7)))
 
 
-_OPEN_INTENT = bytes_field(1, bytes_field(3, b"a") + bytes_field(4, b"c")) + bytes_field(
-    5, bytes_field(1, bytes(16)) + bytes_field(3, b"b")
+@pytest.mark.parametrize(
+    ("chunk", "chunks", "read"),
+    [(0, 0, (0, 1)), (0, 1, (0, 1)), (1, 2, (1, 2)), (1_023, 1_024, (1_023, 1_024))],
 )
+def test_a_snapshot_has_as_many_chunks_as_it_says_and_one_if_it_does_not(
+    chunk: int, chunks: int, read: tuple[int, int]
+) -> None:
+    snapshot = _snapshot(_SPAN + int_field(9, chunk) + int_field(10, chunks))
+    assert (snapshot.chunk, snapshot.chunks) == read
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        (int_field(9, 2) + int_field(10, 2), "snapshot chunk 2 of 2"),
+        (int_field(9, 3) + int_field(10, 2), "snapshot chunk 3 of 2"),
+        (int_field(9, 1), "snapshot chunk 1 of 1"),
+        (int_field(10, 1_025), "a snapshot of 1025 chunks: at most 1,024 are read"),
+        (bytes_field(7, b""), "parent is range 0: range ids are above 0"),
+        (bytes_field(7, int_field(1, 2**64 - 3)), "parent is range -3"),
+    ],
+)
+def test_a_snapshot_with_chunks_or_parents_that_cannot_be_is_refused(field: bytes, why: str) -> None:
+    with pytest.raises(MalformedEntry, match=why):
+        _snapshot(_SPAN + field)
+
+
+def test_a_stored_snapshot_may_have_more_chunks() -> None:
+    """An earlier version has taken it."""
+    value = int_field(1, RANGE) + bytes_field(5, _SPAN + int_field(10, 1_025))
+    entry = decode_entry(_KEY, value, is_stored=True)
+    assert isinstance(entry, Snapshot)
+    assert entry.chunks == 1_025
+
+
+_OPEN_INTENT = _SPAN + bytes_field(5, bytes_field(1, bytes(16)) + bytes_field(3, b"b"))
 
 
 def test_an_open_intent_has_a_timestamp() -> None:
@@ -283,11 +326,7 @@ def test_omit_and_origin_have_their_own_numbers_in_each_op() -> None:
         (None, int_field(1, 7) + bytes_field(4, b""), "key is absent"),
         (bytes(8), bytes_field(4, b""), "cannot stand under range 0"),
         (_KEY, int_field(1, 7) + bytes_field(8, b""), "cannot stand under range 7"),
-        (
-            _KEY,
-            int_field(1, 7) + bytes_field(5, int_field(9, 2) + int_field(10, 2)),
-            "empty span|chunk 2 of 2",
-        ),
+        (_KEY, int_field(1, 7) + bytes_field(5, bytes_field(1, b"")), "empty span"),
         (
             _KEY,
             int_field(1, 7) + bytes_field(4, bytes_field(15, bytes_field(1, b""))),
@@ -317,6 +356,19 @@ def test_what_the_contract_forbids_is_refused_with_a_reason(
 ) -> None:
     with pytest.raises(MalformedEntry, match=why):
         decode_entry(key, value)
+
+
+@pytest.mark.parametrize(("start", "end"), [(b"c", b"c"), (b"c", b"a"), (b"c", b""), (b"", b"")])
+def test_a_range_tombstone_has_keys(start: bytes, end: bytes) -> None:
+    op = bytes_field(7, bytes_field(1, start) + bytes_field(2, end) + timestamp_field(3, 10))
+    with pytest.raises(MalformedEntry, match=f"needs start < end: {start.hex()}, {end.hex()}$"):
+        _command(bytes_field(15, bytes_field(1, op)))
+
+
+@pytest.mark.parametrize(("size", "shown"), [(40, "ab" * 40), (41, "ab" * 40 + r"\.\.\.")])
+def test_a_sentence_shows_the_beginning_of_long_bytes(size: int, shown: str) -> None:
+    with pytest.raises(MalformedEntry, match=f"key is {shown}, but"):
+        decode_entry(b"\xab" * size, int_field(1, 7) + bytes_field(4, b""))
 
 
 def test_a_key_is_eight_bytes_and_not_negative() -> None:

@@ -51,3 +51,13 @@ def test_requests_of_operators_come_back_as_they_were() -> None:
 def test_a_request_of_a_newer_version_is_refused() -> None:
     with pytest.raises(MalformedEntry, match="version 9"):
         decode_request(int_field(1, 9))
+
+
+def test_bytes_that_are_no_request_are_refused() -> None:
+    with pytest.raises(MalformedEntry, match="not a request"):
+        decode_request(b"\xff")
+
+
+def test_a_request_of_an_unknown_kind_is_none() -> None:
+    assert decode_request(int_field(1, 1) + int_field(2, 7)) is None
+    assert decode_request(int_field(1, 1) + int_field(2, 7) + int_field(99, 1)) is None

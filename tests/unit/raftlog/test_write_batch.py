@@ -119,6 +119,14 @@ def test_an_empty_value_in_the_batch_is_a_tombstone() -> None:
     assert _found(_set(b"k", _T, b"")) == b""
 
 
+@pytest.mark.parametrize("size", [127, 128, 300, 16_383, 16_384])
+def test_keys_and_values_are_found_whatever_their_size(size: int) -> None:
+    value = b"\0\0\0\0\x03" + b"v" * (size - 5)
+    assert _found(_set(b"a", _T, b""), _set(b"k", _T, value)) == value
+    key = b"k" * (size - 14)  # beside the zero byte and the timestamp
+    assert _found(_set(b"a", _T, b""), _set(key, _T, _VALUE), op=_write(key)) == _VALUE
+
+
 def test_of_a_version_written_twice_the_last_one_counts() -> None:
     assert _found(_set(b"k", _T, b"\0\0\0\0\x03old"), _set(b"k", _T, _VALUE)) == _VALUE
 

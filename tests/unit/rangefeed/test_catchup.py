@@ -98,7 +98,29 @@ def test_an_inline_value_is_an_error_wherever_in_the_span_it_is(request_: FeedRe
     scan = catch_up(request_._replace(start=at(9)), stored)
     with pytest.raises(InlineValue, match="inline value of key 63"):
         list(scan)
+    among_others = block_of([StoredVersion(b"c", at(0), b"inline", inline=True), version("d", 5, "5")])
+    with pytest.raises(InlineValue, match="inline value of key 63"):
+        list(catch_up(request_._replace(start=at(9)), [among_others]))
     assert list(catch_up(request_._replace(span=Span(b"a", b"c")), stored)) == [value("b", 5, "5")]
+
+
+@pytest.mark.parametrize("request_", [ALL, DIFF])
+def test_a_start_is_exclusive_for_each_version(request_: FeedRequest) -> None:
+    stored = blocks(version("b", 5, "5"), version("c", 4, "4"), version("d", 3, "3"))
+    assert list(catch_up(request_._replace(start=at(4)), stored)) == [value("b", 5, "5")]
+
+
+@pytest.mark.parametrize("request_", [ALL, DIFF])
+@pytest.mark.parametrize("each", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("start", "end", "keys"), [("b", "d", "bc"), ("a", "d", "abc"), ("b", "z", "bcde"), ("a", "z", "abcde")]
+)
+def test_only_keys_of_the_span_come_however_the_blocks_lie(
+    request_: FeedRequest, each: int, start: str, end: str, keys: str
+) -> None:
+    stored = blocks(*(version(key, 5, key) for key in "abcde"), each=each)
+    seen = list(catch_up(request_._replace(span=Span(start.encode(), end.encode())), stored))
+    assert seen == [value(key, 5, key) for key in keys]
 
 
 def test_a_block_without_a_newer_version_is_not_looked_into() -> None:

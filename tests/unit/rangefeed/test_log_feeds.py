@@ -14,6 +14,7 @@ from tests.logs import EVENTFUL_MIX, eventful_store, simulate
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import (
     DeleteRange,
+    Generation,
     Heartbeat,
     OpenIntent,
     RaftIndex,
@@ -25,10 +26,11 @@ from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, ValueEve
 from tidegate.rangefeed.feed_end import EndReason, FeedEnd
 from tidegate.rangefeed.log_feeds import LogEvent, LogFeeds, SteadyState
 from tidegate.rangefeed.registration import FeedRequest
-from tidegate.spans import EVERYTHING, Span
+from tidegate.spans import EVERYTHING
 
 TABLE = HandTable.of(104, "accounts")
 LEFT, RIGHT = TABLE.split(10)
+ELSEWHERE = HandTable.of(105, "others").span
 WHOLE = FeedRequest(EVERYTHING)
 
 
@@ -103,8 +105,25 @@ def test_a_start_is_exclusive_and_the_steady_state_is_where_checkpoints_reach_it
     assert found == ["checkpoint 1", "value 3", "checkpoint 1.5", "checkpoint 4", "steady 4"]
 
 
+def test_the_steady_state_begins_where_a_checkpoint_is_at_the_start_exactly(
+    log: HandLog, range_: HandRange
+) -> None:
+    range_.apply(close=2)
+    found = short(events(log, WHOLE._replace(start=at(2))))
+    assert found == ["checkpoint 1", "checkpoint 2", "steady 2"]
+
+
+@pytest.mark.parametrize("generation", [0, 1, 7])
+def test_a_range_may_begin_in_any_generation(log: HandLog, generation: int) -> None:
+    range_ = HandRange(log, RangeId(7), TABLE.span)
+    range_.generation = generation
+    range_.snapshot(close=1)
+    range_.apply(TABLE.put(2, 1, "a"))
+    assert short(events(log)) == ["checkpoint 1", "steady 1", "value 2"]
+
+
 def test_only_the_span_that_was_asked_for_is_shown(log: HandLog, range_: HandRange) -> None:
-    log.open_range(8, Span(b"\xf0", b"\xf1"), close=9)
+    log.open_range(8, ELSEWHERE, close=9)
     range_.apply(TABLE.put(2, 1, "a"), TABLE.put(2, 20, "b"), DeleteRange(*TABLE.span, at(3)), close=5)
     found = events(log, FeedRequest(RIGHT))
     keys = [event.key for event in found if isinstance(event, ValueEvent)]
@@ -135,6 +154,15 @@ def test_a_heartbeat_that_was_taken_at_an_earlier_index_closes_too(log: HandLog,
     range_.heartbeat(5, covers=FIRST_INDEX + 1)
     range_.heartbeat(7, covers=FIRST_INDEX)
     assert short(events(log))[2:] == ["value 2", "checkpoint 5", "checkpoint 7"]
+
+
+def test_of_two_heartbeats_that_wait_for_an_index_the_later_one_counts(
+    log: HandLog, range_: HandRange
+) -> None:
+    range_.heartbeat(7, covers=FIRST_INDEX + 1)
+    range_.heartbeat(9, covers=FIRST_INDEX + 1)
+    range_.apply(TABLE.put(2, 1, "a"))
+    assert short(events(log))[2:] == ["value 2", "checkpoint 9"]
 
 
 def test_a_split_ends_the_feed_and_both_sides_begin_anew(log: HandLog, range_: HandRange) -> None:
@@ -204,6 +232,64 @@ def test_a_gap_ends_the_feed_until_the_next_snapshot(log: HandLog, range_: HandR
     assert end.detail == f"raft indexes {FIRST_INDEX + 1} to {FIRST_INDEX + 1} are missing"
 
 
+def test_records_that_the_source_writes_again_from_a_snapshot_on_fill_a_gap(
+    log: HandLog, range_: HandRange
+) -> None:
+    """A write failed and the next one did not, so the source writes again from there."""
+    first, missed, unheard = (
+        range_.command(TABLE.put(wall, 1, "v"))._replace(raft_index=RaftIndex(FIRST_INDEX + wall - 1))
+        for wall in (2, 3, 4)
+    )
+    log.write(first)
+    log.write(unheard)
+    range_.index += 1
+    range_.snapshot(close=2)
+    log.write(missed)
+    log.write(unheard)
+    assert short(events(log))[2:] == [
+        "value 2", "RAFT_SNAPSHOT", "checkpoint 2", "steady 2", "value 3", "value 4",
+    ]  # fmt: skip
+
+
+def test_a_snapshot_after_a_missing_op_log_begins_anew_though_later_commands_came_before_it(
+    log: HandLog, range_: HandRange
+) -> None:
+    range_.index += 1
+    log.write(range_.command()._replace(ops=None, write_batch=b"some"))
+    later = range_.command(TABLE.put(3, 1, "a"))._replace(raft_index=RaftIndex(range_.index + 1))
+    log.write(later)
+    range_.snapshot(close=2)
+    log.write(later)
+    assert short(events(log))[2:] == ["LOGICAL_OPS_MISSING", "checkpoint 2", "steady 2", "value 3"]
+
+
+def test_a_snapshot_of_a_higher_generation_begins_anew_at_the_applied_index(
+    log: HandLog, range_: HandRange
+) -> None:
+    range_.generation = 2
+    range_.snapshot(close=2)
+    range_.apply(TABLE.put(3, 1, "a"))
+    assert short(events(log))[2:] == ["RAFT_SNAPSHOT", "checkpoint 2", "steady 2", "value 3"]
+
+
+def test_entries_of_a_lower_generation_are_passed_over(log: HandLog) -> None:
+    range_ = HandRange(log, RangeId(7), TABLE.span)
+    range_.generation = 2
+    range_.snapshot(close=1)
+    stale = range_.command(TABLE.put(2, 1, "stale"))._replace(
+        generation=Generation(1), raft_index=RaftIndex(FIRST_INDEX + 1)
+    )
+    log.write(stale)
+    range_.generation = 1
+    range_.index += 1
+    range_.snapshot(close=9)
+    range_.end()
+    range_.generation = 2
+    range_.index -= 1
+    range_.apply(TABLE.put(3, 1, "a"))
+    assert short(events(log)) == ["checkpoint 1", "steady 1", "value 3"]
+
+
 def test_a_snapshot_that_skipped_entries_ends_the_feed_and_begins_it_anew(
     log: HandLog, range_: HandRange
 ) -> None:
@@ -221,7 +307,9 @@ def test_a_command_without_an_op_log_ends_the_feed(log: HandLog, range_: HandRan
 def test_a_write_at_or_below_the_resolved_timestamp_is_the_end_and_not_a_row(
     log: HandLog, range_: HandRange
 ) -> None:
-    range_.apply(TABLE.put(1, 1, "late"))
+    range_.apply(TABLE.put(1, 1, "late"), close=5)
+    range_.apply(TABLE.put(6, 1, "unheard"), close=7)
+    range_.heartbeat(8)
     found = events(log)
     assert short(found) == ["checkpoint 1", "steady 1", "FAILED"]
     assert isinstance(found[-1], FeedEnd)
@@ -231,7 +319,7 @@ def test_a_write_at_or_below_the_resolved_timestamp_is_the_end_and_not_a_row(
 def test_a_record_that_cannot_be_read_ends_the_feed_of_its_range_alone(
     log: HandLog, range_: HandRange
 ) -> None:
-    log.open_range(8, Span(b"\xf0", b"\xf1"), close=1)
+    log.open_range(8, ELSEWHERE, close=1)
     before = len(events(log))
     log.write_bytes(0, b"\x00" * 7 + b"\x07", b"\xff")
     assert short(events(log))[before:] == ["FAILED"]
@@ -258,6 +346,30 @@ def test_a_range_without_a_snapshot_gives_values_and_checkpoints_from_the_next_o
     assert found == ["value 2", "value 4", "checkpoint 5", "steady 5", "checkpoint 7"]
 
 
+def test_a_gap_is_told_of_a_range_without_a_snapshot_too(log: HandLog, range_: HandRange) -> None:
+    range_.apply(TABLE.put(2, 1, "a"))
+    range_.index += 1
+    range_.apply(TABLE.put(4, 1, "b"))
+    assert short(events(log, skip=1)) == ["value 2", "RAFT_SNAPSHOT"]
+
+
+def test_a_range_whose_first_snapshot_says_that_it_lies_elsewhere_is_not_followed(log: HandLog) -> None:
+    """The log was mixed up: the range has no right to the second row."""
+    range_ = log.open_range(7, LEFT, close=1)
+    range_.apply(TABLE.put(2, 1, "a"))
+    range_.snapshot(close=2)
+    range_.apply(TABLE.put(3, 20, "b"), close=4)
+    assert events(log, FeedRequest(RIGHT), skip=1) == []
+
+
+def test_nothing_is_followed_after_the_end_of_a_range(log: HandLog, range_: HandRange) -> None:
+    range_.apply(TABLE.put(2, 1, "a"))
+    range_.end()
+    log.write(range_.command(TABLE.put(2, 1, "a")))
+    assert events(log, skip=2) == []
+    assert short(events(log))[2:] == ["value 2", "RANGE_MERGED"]
+
+
 def test_entries_that_are_skipped_before_the_first_snapshot_are_told(log: HandLog, range_: HandRange) -> None:
     range_.apply(TABLE.put(2, 1, "a"))
     range_.index += 3
@@ -271,6 +383,32 @@ def test_a_snapshot_of_several_chunks_is_taken_when_it_is_whole(log: HandLog) ->
     range_.snapshot(close=1, chunk=1, chunks=2, intents=[OpenIntent(txn(1), b"a", b"k", at(3))])
     range_.apply(close=9)
     assert [word.split()[0] for word in short(events(log))] == ["checkpoint", "steady", "checkpoint"]
+
+
+@pytest.mark.parametrize("sequence", [(1, 1), (0, 2, 2), (1, 2, 0), (1, 2, 2)])
+def test_chunks_that_do_not_follow_each_other_are_no_snapshot(
+    log: HandLog, sequence: tuple[int, ...]
+) -> None:
+    range_ = HandRange(log, RangeId(7), TABLE.span)
+    for chunk in sequence:
+        range_.snapshot(close=1, chunk=chunk, chunks=len(sequence))
+    assert events(log) == []
+
+
+def test_a_snapshot_that_begins_anew_counts_from_its_last_beginning(log: HandLog) -> None:
+    range_ = HandRange(log, RangeId(7), TABLE.span)
+    range_.snapshot(close=1, chunk=0, chunks=2, intents=[OpenIntent(txn(1), b"a", b"k", at(3))])
+    range_.snapshot(close=1, chunk=0, chunks=2)
+    range_.snapshot(close=1, chunk=1, chunks=2)
+    range_.apply(close=9)
+    assert short(events(log)) == ["checkpoint 1", "steady 1", "checkpoint 9"]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1)])
+def test_the_highest_timestamp_that_a_chunk_closes_is_closed(log: HandLog, first: int, second: int) -> None:
+    range_ = log.open_range(7, TABLE.span, close=first, chunk=0, chunks=2)
+    range_.snapshot(close=second, chunk=1, chunks=2)
+    assert short(events(log)) == ["checkpoint 3", "steady 3"]
 
 
 def test_a_command_with_more_events_than_are_held_at_a_time_comes_whole(

@@ -50,9 +50,13 @@ def test_a_feed_that_lost_an_event_does_not_hold_it() -> None:
     feeds = feeds_within(budget, buffered_events_max=1)
     slow = registered(feeds)
     quick = registered(feeds)
-    for wall in (1, 2):
-        feeds.offer_ops([write("k", wall)])
-        taken(quick)
+    feeds.offer_ops([write("k", 1)])
+    taken(quick)
+    each = budget.used_bytes
+    feeds.offer_ops([write("k", 2)])
+    assert budget.used_bytes == 2 * each
+    taken(quick)
+    assert budget.used_bytes == each
     assert len(taken(slow)) == 1
     assert slow.ended is not None
     assert budget.used_bytes == 0

@@ -25,7 +25,7 @@ from tests.unit.rangefeed.feeding import (
 )
 from tidegate.errors import ForbiddenOp, InlineValue, MalformedEntry, StartBelowGC
 from tidegate.hlc import MAX, Timestamp
-from tidegate.raftlog.entry import AbortTxn, DeleteRange, TxnId, UpdateIntent, WriteValue
+from tidegate.raftlog.entry import AbortTxn, CommitIntent, DeleteRange, TxnId, UpdateIntent, WriteValue
 from tidegate.rangefeed.event import CheckpointEvent, DeleteRangeEvent, FeedEvent, SSTableEvent, ValueEvent
 from tidegate.rangefeed.feed_end import Again, EndReason, FeedEnd
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
@@ -60,6 +60,20 @@ def test_the_first_event_is_a_checkpoint_even_at_zero_and_marks_the_steady_state
     assert not feed.steady
     assert taken(feed) == [checkpoint(RANGE, 0)]
     assert feed.steady
+
+
+@pytest.mark.parametrize("wall", [0, 20])
+def test_with_the_intents_that_are_older_than_the_log_a_feed_is_resolved(wall: int) -> None:
+    feeds = RangeFeed(RANGE)
+    feed = register(feeds, WHOLE)
+    feeds.offer_closed(closed(wall))
+    feeds.offer_ops([intent(T2, 10)])
+    assert taken(feed) == []
+    assert feeds.initialise([intent(T1, 5)])
+    assert taken(feed) == ([checkpoint(RANGE, 4)] if wall else [])
+    feeds.offer_closed(closed(30))
+    feeds.offer_ops([AbortTxn(T1)])
+    assert taken(feed)[-1] == checkpoint(RANGE, 9)
 
 
 def test_a_feed_first_gives_what_it_missed_and_then_what_came_meanwhile() -> None:
@@ -175,15 +189,19 @@ def test_every_feed_receives_what_it_asked_for_and_nothing_else(
     ("op", "fault"),
     [
         (write("b", 10), ForbiddenOp),
-        (write("zz", 11), MalformedEntry),
+        (write("A", 11), MalformedEntry),
+        (write("z", 11), MalformedEntry),
+        (commit(T1, "zz", 11), MalformedEntry),
         (DeleteRange(b"b", b"zz", at(11)), MalformedEntry),
+        (DeleteRange(b"A", b"b", at(11)), MalformedEntry),
         (WriteValue(b"b", at(11), None), MalformedEntry),
     ],
 )
+@pytest.mark.parametrize("when_full", WhenFull)
 def test_a_fault_of_the_log_ends_all_feeds_and_none_of_them_sees_it(
-    op: WriteValue | DeleteRange, fault: type[Exception]
+    op: WriteValue | CommitIntent | DeleteRange, fault: type[Exception], when_full: WhenFull
 ) -> None:
-    feeds = range_feed()
+    feeds = range_feed(when_full=when_full)
     feed = register(feeds, WHOLE)
     feeds.offer_closed(closed(10))
     taken(feed)
@@ -193,6 +211,13 @@ def test_a_fault_of_the_log_ends_all_feeds_and_none_of_them_sees_it(
     assert feed.ended.reason is EndReason.FAILED
     assert taken(feed) == []
     assert not feeds.offer_closed(closed(12))
+
+
+def test_the_whole_range_may_be_written() -> None:
+    feeds = range_feed()
+    feed = register(feeds, WHOLE)
+    feeds.offer_ops([write("a", 1), write("yz", 2), DeleteRange(b"a", b"z", at(3))])
+    assert taken(feed) == [value("a", 1), value("yz", 2), DeleteRangeEvent(RANGE, at(3))]
 
 
 def test_a_value_that_is_missing_is_no_fault_where_no_feed_looks() -> None:
@@ -206,9 +231,9 @@ def test_a_commit_at_or_below_the_resolved_timestamp_is_counted() -> None:
     feeds = range_feed()
     feed = register(feeds, WHOLE)
     feeds.offer_closed(closed(10))
-    feeds.offer_ops([commit(T1, "k", 10), commit(T1, "k", 11)])
-    assert len(taken(feed)) == 3
-    assert feeds.late_commits == 1
+    feeds.offer_ops([*(commit(T1, "k", wall) for wall in (9, 10, 11)), write("k", 12), write("k", 13)])
+    assert len(taken(feed)) == 6
+    assert feeds.late_commits == 2
 
 
 # ---- bounds ----
@@ -277,6 +302,26 @@ def test_what_is_refused_is_not_lost_and_comes_in_order_once_there_is_room() -> 
     assert feed.ended is None
 
 
+def test_room_that_a_reader_made_counts_for_the_next_input() -> None:
+    feeds = range_feed(buffered=1, pending=1, when_full=WhenFull.REFUSE)
+    feed = register(feeds, WHOLE)
+    assert [feeds.offer_ops([write("k", wall)]) for wall in (1, 2, 3, 4)] == [True, True, True, False]
+    assert feed.take(1) == [value("k", 1)]
+    assert feeds.offer_ops([write("k", 4)])
+
+
+def test_all_inputs_that_have_room_are_processed_at_once() -> None:
+    feeds = range_feed(buffered=3, when_full=WhenFull.REFUSE)
+    feed = register(feeds, WHOLE)
+    for wall in range(1, 8):
+        assert feeds.offer_ops([write("k", wall)])
+    received = []
+    for _ in range(3):
+        received.append(taken(feed))
+        feeds.run()
+    assert received == [[value("k", wall) for wall in walls] for walls in ((1, 2, 3), (4, 5, 6), (7,))]
+
+
 def test_a_command_larger_than_every_buffer_goes_through_piece_by_piece() -> None:
     feeds = range_feed(buffered=2, pending=1, when_full=WhenFull.REFUSE)
     feed = register(feeds, WHOLE)
@@ -329,6 +374,20 @@ def test_when_the_last_feed_ends_the_ranges_feeds_are_over() -> None:
     assert not feeds.offer_ops([write("k", 7)])
     assert feeds.register(WHOLE) is None
     assert len(feeds.resolver.queue) == 0
+
+
+@pytest.mark.parametrize("when_full", WhenFull)
+def test_the_first_end_of_a_ranges_feeds_counts_and_nothing_is_taken_after_it(when_full: WhenFull) -> None:
+    feeds = range_feed(when_full=when_full)
+    feed = register(feeds, WHOLE)
+    assert feeds.offer_closed(closed(0))  # closes nothing
+    assert taken(feed) == []
+    feeds.stop(FeedEnd(EndReason.RANGE_SPLIT))
+    feeds.stop(FeedEnd(EndReason.CANCELLED))
+    assert feeds.ended == feed.ended == FeedEnd(EndReason.RANGE_SPLIT)
+    assert not feeds.offer_closed(closed(0))
+    assert not feeds.offer_closed(closed(5))
+    assert not feeds.offer_ops([write("k", 6)])
 
 
 def test_a_feed_that_ended_receives_nothing_and_keeps_its_first_reason() -> None:
