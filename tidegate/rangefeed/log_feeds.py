@@ -8,7 +8,7 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tidegate.errors import MalformedEntry, RangeError
@@ -20,6 +20,7 @@ from tidegate.raftlog.entry import (
     DescriptorUpdate,
     Generation,
     Heartbeat,
+    Op,
     RaftIndex,
     RangeEnd,
     RangeId,
@@ -33,6 +34,7 @@ from tidegate.rangefeed.event import CheckpointEvent, FeedEvent
 from tidegate.rangefeed.feed_end import EndReason, FeedEnd
 from tidegate.rangefeed.range_feed import RangeFeed, RangeFeedConfig, WhenFull
 from tidegate.rangefeed.registration import FeedRequest, Registration
+from tidegate.ranges.range_snapshot import is_chunk_of
 from tidegate.spans import EVERYTHING, Span
 
 
@@ -120,6 +122,7 @@ class _FollowedRange:
         "_generation",
         "_heartbeat",
         "_is_ours",
+        "_is_over",
         "_is_steady",
         "_request",
         "_seen",
@@ -135,13 +138,17 @@ class _FollowedRange:
         #: it.
         self._is_ours = False
         self._is_steady = False
+        self._is_over = False
         self._heartbeat: Heartbeat | None = None
         self._chunks: list[Snapshot] = []
 
     def read_entry(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> Iterator[LogEvent]:
-        """Read the range's next entry, and yield its events."""
+        """Read the range's next entry, and return its events. Nothing that follows a RangeEnd has any."""
+        if self._is_over:
+            return iter(())
         if isinstance(entry, Snapshot):
             return self._take_snapshot_chunk(entry)
+        self._chunks.clear()  # the chunks of a snapshot stand together
         if isinstance(entry, Command):
             return self._take_command(entry)
         if isinstance(entry, Heartbeat):
@@ -150,6 +157,7 @@ class _FollowedRange:
 
     def break_off(self, end: FeedEnd) -> Iterator[LogEvent]:
         """End the feed. The next one begins at a Snapshot."""
+        self._chunks.clear()
         following, self._following = self._following, None
         if following is not None:
             following.feeds.stop(end)
@@ -161,9 +169,7 @@ class _FollowedRange:
     def _take_command(self, command: Command) -> Iterator[LogEvent]:
         if not self._seen:
             self._begin_unknown(command)
-        if self._following is None or command.generation < self._generation:
-            return
-        if command.raft_index <= self._applied:
+        if self._following is None or command.raft_index <= self._applied:
             return
         hole = self._hole_before(command)
         if hole is not None:
@@ -172,8 +178,10 @@ class _FollowedRange:
         self._applied = command.raft_index
         if command.ops is None:
             yield from self.break_off(FeedEnd(EndReason.LOGICAL_OPS_MISSING, "a command has no op log"))
-            return
-        ops = command.ops
+        else:
+            yield from self._take_ops(command, command.ops)
+
+    def _take_ops(self, command: Command, ops: Sequence[Op]) -> Iterator[LogEvent]:
         yield from self._give_input(lambda feeds: feeds.offer_ops(ops))
         yield from self._close(command.closed)
         yield from self._close_covered()
@@ -182,7 +190,9 @@ class _FollowedRange:
             yield from self.break_off(end)
 
     def _hole_before(self, command: Command) -> FeedEnd | None:
-        if command.generation != self._generation:
+        if command.generation < self._generation:
+            what = f"the generation fell from {self._generation} to {command.generation}"
+        elif command.generation != self._generation:
             what = f"generation {command.generation} began without its snapshot"
         elif command.raft_index != self._applied + 1:
             what = f"raft indexes {self._applied + 1} to {command.raft_index - 1} are missing"
@@ -209,17 +219,17 @@ class _FollowedRange:
 
     def _take_end(self, end: RangeEnd) -> Iterator[LogEvent]:
         if end.generation >= self._generation:
-            self._seen = True
+            self._is_over = True
             detail = f"the range was merged away or removed at index {end.last_index}"
             yield from self.break_off(FeedEnd(EndReason.RANGE_MERGED, detail))
 
     # ---- snapshots ----
 
     def _take_snapshot_chunk(self, chunk: Snapshot) -> Iterator[LogEvent]:
-        if chunk.chunk == 0:
+        if chunk.chunk == 0 or not is_chunk_of(self._chunks[0] if self._chunks else chunk, chunk):
             self._chunks.clear()
         if chunk.chunk != len(self._chunks):
-            return  # the first chunks of the snapshot are before the place from which the log is read
+            return  # the first chunks are lost, or before the place from which the log is read
         self._chunks.append(chunk)
         if len(self._chunks) == chunk.chunks:
             chunks, self._chunks = self._chunks, []

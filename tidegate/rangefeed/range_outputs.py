@@ -116,6 +116,8 @@ class RangeOutputs:
         key, value = op.key, op.value
         if not self._span.start <= key < self._span.end:
             self._require_inside(_point(key))
+        if op.timestamp <= self.resolver.resolved and isinstance(op, CommitIntent):
+            self.late_commits += 1
         if value is None:
             if self._feeds.needs_value(_point(key)):
                 raise MalformedEntry(
@@ -123,8 +125,6 @@ class RangeOutputs:
                     "range end; begin them again with a catch-up"
                 )
             return
-        if op.timestamp <= self.resolver.resolved and isinstance(op, CommitIntent):
-            self.late_commits += 1
         self._feeds.publish_value(
             key, op.timestamp, value, op.prev_value, op.omit_in_rangefeeds, op.origin_id, charge
         )

@@ -57,7 +57,7 @@ def begins_again(state: RangeState, head: Snapshot) -> bool:
 
     A source writes all chunks again after a crash.
     """
-    return bool(state.chunks) and _continues(state.chunks[0], head)
+    return bool(state.chunks) and is_chunk_of(state.chunks[0], head)
 
 
 def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
@@ -68,7 +68,7 @@ def take_snapshot_chunk(state: RangeState, chunk: Snapshot) -> None:
         return
     if chunk.chunk == 0 and (state.status is RangeStatus.QUARANTINED or begins_again(state, chunk)):
         state.chunks = []
-    if chunk.chunk != len(state.chunks) or (state.chunks and not _continues(state.chunks[0], chunk)):
+    if chunk.chunk != len(state.chunks) or (state.chunks and not is_chunk_of(state.chunks[0], chunk)):
         expected, state.chunks = len(state.chunks), []
         raise MalformedEntry(
             f"chunk {chunk.chunk} of {chunk.chunks} of a snapshot where chunk {expected} was expected"
@@ -144,7 +144,7 @@ def _unseen_at(head: Snapshot) -> RaftIndex:
     return RaftIndex(max(head.raft_index - 1, 0)) if born else head.raft_index
 
 
-def _continues(first: Snapshot, chunk: Snapshot) -> bool:
+def is_chunk_of(first: Snapshot, chunk: Snapshot) -> bool:
     """Whether a chunk belongs to the snapshot that ``first`` began."""
     return (first.generation, first.raft_index, first.chunks, first.span) == (
         chunk.generation,

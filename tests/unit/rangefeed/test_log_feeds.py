@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -272,14 +272,12 @@ def test_a_snapshot_of_a_higher_generation_begins_anew_at_the_applied_index(
     assert short(events(log))[2:] == ["RAFT_SNAPSHOT", "checkpoint 2", "steady 2", "value 3"]
 
 
-def test_entries_of_a_lower_generation_are_passed_over(log: HandLog) -> None:
+def test_snapshots_ends_and_copies_of_a_lower_generation_are_passed_over(log: HandLog) -> None:
     range_ = HandRange(log, RangeId(7), TABLE.span)
     range_.generation = 2
     range_.snapshot(close=1)
-    stale = range_.command(TABLE.put(2, 1, "stale"))._replace(
-        generation=Generation(1), raft_index=RaftIndex(FIRST_INDEX + 1)
-    )
-    log.write(stale)
+    copy = range_.command(TABLE.put(2, 1, "copy"))
+    log.write(copy._replace(generation=Generation(1), raft_index=RaftIndex(FIRST_INDEX)))
     range_.generation = 1
     range_.index += 1
     range_.snapshot(close=9)
@@ -288,6 +286,19 @@ def test_entries_of_a_lower_generation_are_passed_over(log: HandLog) -> None:
     range_.index -= 1
     range_.apply(TABLE.put(3, 1, "a"))
     assert short(events(log)) == ["checkpoint 1", "steady 1", "value 3"]
+
+
+def test_a_new_command_of_a_lower_generation_ends_the_feed(log: HandLog) -> None:
+    """Without the end nobody would hear of its values, or that the range goes on."""
+    range_ = HandRange(log, RangeId(7), TABLE.span)
+    range_.generation = 2
+    range_.snapshot(close=1)
+    range_.generation = 1
+    range_.apply(TABLE.put(2, 1, "a"), close=9)
+    found = events(log)
+    assert short(found) == ["checkpoint 1", "steady 1", "RAFT_SNAPSHOT"]
+    assert isinstance(found[-1], FeedEnd)
+    assert found[-1].detail == "the generation fell from 2 to 1"
 
 
 def test_a_snapshot_that_skipped_entries_ends_the_feed_and_begins_it_anew(
@@ -370,6 +381,17 @@ def test_nothing_is_followed_after_the_end_of_a_range(log: HandLog, range_: Hand
     assert short(events(log))[2:] == ["value 2", "RANGE_MERGED"]
 
 
+def test_a_snapshot_after_the_end_of_a_range_begins_nothing(log: HandLog, range_: HandRange) -> None:
+    """A source may write the last Snapshot and the end again; and a range id is never used again."""
+    range_.end()
+    range_.snapshot(close=1)
+    range_.end()
+    range_.generation += 1
+    range_.snapshot(close=5)
+    range_.apply(TABLE.put(6, 1, "a"), close=7)
+    assert short(events(log)) == ["checkpoint 1", "steady 1", "RANGE_MERGED"]
+
+
 def test_entries_that_are_skipped_before_the_first_snapshot_are_told(log: HandLog, range_: HandRange) -> None:
     range_.apply(TABLE.put(2, 1, "a"))
     range_.index += 3
@@ -392,6 +414,38 @@ def test_chunks_that_do_not_follow_each_other_are_no_snapshot(
     range_ = HandRange(log, RangeId(7), TABLE.span)
     for chunk in sequence:
         range_.snapshot(close=1, chunk=chunk, chunks=len(sequence))
+    assert events(log) == []
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda log, range_: range_.apply(TABLE.put(2, 1, "a")),
+        lambda log, range_: range_.heartbeat(2),
+        lambda log, range_: log.write_bytes(0, b"\x00" * 7 + b"\x07", b"\xff"),
+    ],
+    ids=["command", "heartbeat", "unreadable"],
+)
+def test_chunks_that_do_not_stand_together_are_no_snapshot(
+    log: HandLog, between: Callable[[HandLog, HandRange], object]
+) -> None:
+    """The second chunk may be of a later snapshot, and lack intents that the first one would have."""
+    range_ = HandRange(log, RangeId(7), ELSEWHERE)
+    range_.snapshot(close=1, chunk=0, chunks=2)
+    between(log, range_)
+    range_.index = FIRST_INDEX
+    range_.snapshot(close=1, chunk=1, chunks=2)
+    assert "checkpoint 1" not in short(events(log))
+
+
+@pytest.mark.parametrize("change", ["generation", "index", "span", "chunks"])
+def test_chunks_of_two_snapshots_are_not_put_together(log: HandLog, change: str) -> None:
+    range_ = HandRange(log, RangeId(7), LEFT if change == "span" else TABLE.span)
+    range_.snapshot(close=1, chunk=0, chunks=3 if change == "chunks" else 2)
+    range_.span = TABLE.span
+    range_.generation += change == "generation"
+    range_.index += change == "index"
+    range_.snapshot(close=5, chunk=1, chunks=2)
     assert events(log) == []
 
 

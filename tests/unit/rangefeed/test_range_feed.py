@@ -236,6 +236,14 @@ def test_a_commit_at_or_below_the_resolved_timestamp_is_counted() -> None:
     assert feeds.late_commits == 2
 
 
+def test_a_late_commit_counts_though_its_value_is_missing_and_nobody_wants_it() -> None:
+    feeds = range_feed()
+    register(feeds, FeedRequest(Span(b"c", b"d")))
+    feeds.offer_closed(closed(10))
+    assert feeds.offer_ops([commit(T1, "b", 9)._replace(value=None)])
+    assert feeds.late_commits == 1
+
+
 # ---- bounds ----
 
 
