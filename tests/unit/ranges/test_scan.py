@@ -310,7 +310,8 @@ def test_a_chunk_with_a_row_that_it_may_not_have_is_refused_as_a_whole(
     found = [KeyValue(key.encode(), at(seconds), b"x") for key, seconds in rows]
     chunk = _chunk(scan.request(1, 1), *found)
     if newest and not fault:
-        found.append(KeyValue(b"c", at(1), b"x"))  # the newest version of a key may be as old as can be
+        # The newest version of a key may be as old as can be. It has come if the key is complete up to there.
+        found += [KeyValue(b"c", at(1), b"x"), KeyValue(b"d", at(5), b"x")]
         chunk = chunk._replace(rows=(*found,))
     told = fault_of(chunk)
     assert fault in told if fault else told == ""
