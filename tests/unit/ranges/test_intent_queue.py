@@ -353,10 +353,12 @@ def _id(number: int) -> TxnId:
     return TxnId(bytes([number]) * 16)
 
 
-def test_the_oldest_beside_some_is_found_without_a_change() -> None:
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_oldest_beside_some_is_found_without_a_change(changes: bool) -> None:
     queue = _queue(5, 3, 9, 3, 7)
-    queue.forward(_id(0), Timestamp(8))
-    queue.remove(_id(1))
+    if changes:
+        queue.forward(_id(0), Timestamp(8))
+        queue.remove(_id(1))
     for named in range(32):
         ids = {_id(number) for number in range(5) if named >> number & 1}
         rest = [txn for txn in queue if txn.txn_id not in ids]

@@ -25,6 +25,7 @@ from tidegate.raftlog.entry import (
 from tidegate.ranges.floors import Floor
 from tidegate.ranges.range_log import apply_entry
 from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import RangeScan
 from tidegate.ranges.version import Version
 from tidegate.spans import Span
 
@@ -254,6 +255,26 @@ def test_an_end_that_does_not_follow_what_was_applied_is_refused(
 def test_the_end_of_a_range_before_its_first_snapshot_is_refused() -> None:
     with pytest.raises(RangeError, match="before the range's first snapshot"):
         apply_entry(RangeState(RangeId(7)), RangeEnd(RangeId(7), Generation(0), RaftIndex(0)))
+
+
+def test_a_heartbeat_of_the_applied_index_closes_at_once() -> None:
+    state = _applied()
+    apply_entry(state, Heartbeat(state.range_id, Generation(1), closed(5.5), RaftIndex(12)))
+    assert (state.resolved, state.pending_heartbeat) == (at(5.5), None)
+
+
+def test_a_broken_range_knows_what_later_commands_close_and_resolves_nothing_by_it() -> None:
+    """A change outside the op log, behind them, is later than all that they have closed."""
+    state = _applied()
+    state.quarantine_at(Offset(3), "a hole", state.resolved)
+    state.scan = RangeScan(state.range_id, Offset(4), _SPAN, [], at(9), with_prev=False)
+    for index, closes, known in ((20, 36, 36), (21, None, 36), (22, 35, 36)):
+        told = None if closes is None else closed(closes)
+        apply_entry(state, Command(state.range_id, Generation(1), RaftIndex(index), (_write(at(40)),), told))
+        assert (state.resolver.closed, state.resolved) == (at(known), at(5))
+    apply_entry(state, RangeEnd(state.range_id, Generation(1), RaftIndex(22)))
+    assert (state.status, state.applied, state.resolved) == (RangeStatus.ENDED, 12, at(5))
+    assert not state.scan
 
 
 def _chunk(number: int) -> Snapshot:
