@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from hypothesis import given
@@ -68,6 +68,16 @@ def test_floors_are_disjoint_in_order_and_the_same_when_they_are_read_again(told
     assert _kept(floors) == floors
 
 
+def test_any_three_floors_say_of_each_key_what_all_of_them_said_wherever_they_touch() -> None:
+    spans = [(start, end) for end in range(1, 4) for start in range(end)]
+    floors = [_floor(*span, wall) for span in spans for wall in (1, 2)]
+    for told in product(floors, repeat=3):
+        kept = _kept(told)
+        keys = [number.to_bytes(2) for number in range(4)]
+        assert [_said(kept, key) for key in keys] == [_plain(told, key) for key in keys], told
+        assert all(left.span.end <= right.span.start for left, right in pairwise(kept)), told
+
+
 def test_beyond_the_bound_those_two_become_one_that_change_least_by_it() -> None:
     told = [_floor(number, number + 1, 1_000 * number) for number in range(1, FLOORS_MAX + 1)]
     floors = with_floor(told, _floor(FLOORS_MAX + 1, FLOORS_MAX + 2, 1_000 * FLOORS_MAX + 1))
@@ -79,6 +89,14 @@ def test_keys_between_two_floors_stay_without_one_as_long_as_others_can_be_joine
     floors = with_floor(told, _floor(2, 3, 10**18 + 5_000_000_000))
     assert len(floors) == FLOORS_MAX
     assert [_said(floors, (3 * number + 2).to_bytes(2)).wall for number in range(1, 4)] == [0, 0, 0]
+
+
+def test_keys_before_a_much_higher_floor_stay_without_one() -> None:
+    """If the lone key were joined with the others, the keys between would rise by all that these have."""
+    lone = _floor(0, 1, 1)
+    told = [lone, *(_floor(2 + number, 3 + number, 1_000 + 500 * number) for number in range(FLOORS_MAX))]
+    floors = _kept(told)
+    assert [_said(floors, number.to_bytes(2)).wall for number in range(4)] == [1, 0, 1_500, 1_500]
 
 
 def test_a_floor_of_no_keys_says_nothing() -> None:

@@ -61,6 +61,39 @@ def test_a_partition_within_its_share_gives_nothing_for_another() -> None:
     assert settled(small, queue_of(45)) == [45]
 
 
+def test_no_partition_gives_before_all_together_have_too_much() -> None:
+    budget = IntentBudget(100 * TXN_BYTES, MemorySpill())
+    large, small = budget.partition(), budget.partition()
+    queue = queue_of(60)
+    assert settled(large, queue) == [60]
+    assert settled(small, queue_of(40)) == [40]
+    assert settled(large, queue) == [60]
+    assert settled(small, queue_of(41)) == [41]
+    assert budget.exceeded
+    assert settled(large, queue) == [30]
+
+
+def test_a_partition_with_exactly_its_share_gives_nothing() -> None:
+    budget = IntentBudget(100 * TXN_BYTES, MemorySpill())
+    first, second = budget.partition(), budget.partition()
+    queue = queue_of(50)
+    settled(first, queue)
+    second.in_memory = 90
+    assert settled(first, queue) == [50]
+
+
+def test_the_queues_give_one_after_the_other_until_an_eighth_is_free_and_no_more() -> None:
+    spill = IntentBudget(800 * TXN_BYTES, MemorySpill()).partition()
+    left = settled(spill, *(queue_of(10) for _ in range(90)))
+    assert (spill.in_memory, left.count(5), left.count(10)) == (700, 40, 50)
+    few = IntentBudget(8 * TXN_BYTES, MemorySpill()).partition()
+    assert settled(few, queue_of(3), queue_of(3), queue_of(3)) == [2, 2, 3]
+
+
+def test_however_small_the_budget_one_transaction_has_room() -> None:
+    assert IntentBudget(1, MemorySpill()).share == 1
+
+
 def test_a_partition_that_is_closed_leaves_its_share_and_nothing_beyond_memory() -> None:
     store = MemorySpill()
     budget = IntentBudget(100 * TXN_BYTES, store)
@@ -69,6 +102,7 @@ def test_a_partition_that_is_closed_leaves_its_share_and_nothing_beyond_memory()
     settled(second, queue_of(200))
     of_second = second.counts
     first.close()
+    assert first.counts == SpillCounts(0, 0)
     assert sum(len(key) + len(value) for key, value in store.rows.items()) == of_second.bytes
     assert budget.share == 100
     second.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,3 +39,74 @@ def test_nothing_is_above_the_highest_timestamp() -> None:
     assert just_above(Timestamp(3)) == Timestamp(3, 1)
     assert just_above(MAX) == MAX
     assert just_above(Timestamp(MAX.wall + 5)) == MAX
+
+
+def _change(start: int, end: int, time: int, last: int = 5, first: int = 3) -> MutatedKeys:
+    return MutatedKeys(
+        Span(b"%03d" % start, b"%03d" % end), Timestamp(time), Timestamp(last), Timestamp(first)
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "covered"),
+    [
+        (_change(2, 8, 7), True),
+        (_change(3, 7, 6, last=4, first=4), True),
+        (_change(1, 8, 7), False),
+        (_change(2, 9, 7), False),
+        (_change(8, 9, 7), False),
+        (_change(2, 8, 8), False),
+        (_change(2, 8, 7, last=6), False),
+        (_change(2, 8, 7, first=2), False),
+    ],
+    ids=[
+        "itself",
+        "a part",
+        "keys before",
+        "keys behind",
+        "other keys",
+        "later",
+        "a later one",
+        "an earlier one",
+    ],
+)
+def test_a_change_covers_what_has_no_other_key_time_or_version(other: MutatedKeys, covered: bool) -> None:
+    assert _change(2, 8, 7).covers(other) == covered
+
+
+def test_as_many_changes_as_are_kept_stay_as_they_are() -> None:
+    changes = [_change(10 * number, 10 * number + 5, 50 - number) for number in range(KEPT_MAX)]
+    kept: tuple[MutatedKeys, ...] = ()
+    for change in reversed(changes):
+        kept = remember(kept, change)
+    assert kept == tuple(changes)
+    assert remember(kept, changes[3]) == kept
+    assert remember(kept, _change(30, 36, 90)) == (*changes[:3], _change(30, 36, 90), *changes[4:])
+
+
+@pytest.mark.parametrize("place", [0, 4, KEPT_MAX - 1])
+@pytest.mark.parametrize(
+    ("left", "right", "both"),
+    [
+        ((1, 2, 7, 3), (4, 6, 8, 4), (1, 6, 4, 8, 3)),
+        ((1, 6, 8, 4), (2, 4, 7, 3), (1, 6, 4, 8, 3)),
+    ],
+    ids=["one behind the other", "one within the other"],
+)
+def test_of_too_many_changes_those_two_become_one_that_feeds_have_passed_first(
+    place: int,
+    left: tuple[int, int, int, int],
+    right: tuple[int, int, int, int],
+    both: tuple[int, int, int, int, int],
+) -> None:
+    """The two of keys 1 to 6 in their ten have times 2 and 4. Each of their neighbours has a higher time."""
+
+    def change(start: int, end: int, time: int, last: int, first: int) -> MutatedKeys:
+        return _change(10 * place + start, 10 * place + end, time, last, first)
+
+    others = [_change(10 * n, 10 * n + 5, 50 + n) for n in range(KEPT_MAX) if n != place]
+    told = sorted([*others, change(*left[:2], 2, *left[2:]), change(*right[:2], 4, *right[2:])])
+    kept: tuple[MutatedKeys, ...] = ()
+    for each in told:
+        kept = remember(kept, each)
+    assert kept == tuple(sorted([*others, change(*both)]))

@@ -522,3 +522,78 @@ def test_promises_that_name_the_same_feeds_have_them_in_memory_once() -> None:
         apply_entry(state, split)
         apply_entry(state, _snapshot(index, generation=generation, closed=20))
     assert len({id(promise.told_gaps) for promise in state.promises}) == 1
+
+
+@pytest.mark.parametrize(
+    ("closed", "kept"), [(86_500, [12, 14]), (86_501, [14]), (86_600, [14]), (86_601, [])]
+)
+def test_a_promise_is_kept_for_exactly_a_day(closed: int, kept: list[int]) -> None:
+    state = _after_splits(100, 200)
+    state.resolver.forward_closed(_closed(closed * NANOS_PER_SECOND))
+    before = state.promises
+    state.forget_old_promises()
+    assert [promise.at for promise in state.promises] == kept
+    assert (state.promises is before) == (len(kept) == 2), "a new list is stored anew"
+
+
+def test_of_very_many_promises_the_last_are_kept() -> None:
+    state = _after_splits(*range(100, 170))
+    assert [promise.at for promise in state.promises] == [12 + 2 * number for number in range(6, 70)]
+    other = _live()
+    other.forget_old_promises()
+    assert other.promises == []
+
+
+def test_a_new_range_has_nothing_and_waits_for_nothing() -> None:
+    state = RangeState(_ID)
+    assert (state.awaits_snapshot, state.checkpointable, state.last_checkpoint) == (False, False, ZERO)
+    assert (state.closed_regressions, state.refused_chunks, state.snapshots_taken) == (0, 0, 0)
+    assert (state.applied, state.unseen, state.high, state.resolved) == (0, 0, ZERO, ZERO)
+
+
+def _with_stored_transaction() -> RangeState:
+    """Second 9 is closed, 6 resolved, since a transaction is open that is stored; 4 is published."""
+    intent = WriteIntent(_TXN, b"a", Timestamp(7), Timestamp(7))
+    state = _live(_command(11, intent, closed=9))
+    queue = state.resolver.queue
+    (txn,) = queue
+    queue.stored_as(txn, 1)
+    queue.changed.clear()
+    state.published = ResolvedTimestamp(Timestamp(4))
+    return state
+
+
+def test_a_quarantined_range_forgets_its_transactions_but_nothing_that_it_said() -> None:
+    state = _with_stored_transaction()
+    state.quarantine_at(Offset(99), "a hole", state.resolved)
+    assert (len(state.resolver.queue), state.resolver.queue.gone) == (0, {_TXN})
+    assert (state.published, state.resolver.closed, state.resolved) == (
+        Timestamp(4),
+        Timestamp(9),
+        Timestamp(6),
+    )
+    assert (state.last_checkpoint, state.checkpointable) == (Timestamp(6), False)
+
+
+def test_a_range_that_ends_forgets_its_transactions_and_keeps_what_was_resolved_as_a_floor() -> None:
+    state = _with_stored_transaction()
+    assert state.last_checkpoint == ZERO
+    state.end()
+    assert (len(state.resolver.queue), state.resolver.queue.gone) == (0, {_TXN})
+    assert (state.published, state.resolved) == (ZERO, ZERO)
+    assert state.floors == [Floor(_SPAN, ResolvedTimestamp(Timestamp(6)))]
+
+
+def test_a_range_that_broke_between_a_split_and_its_snapshot_gives_no_last_checkpoint() -> None:
+    state = _live(_command(11, closed=9, trigger=Trigger.SPLIT))
+    assert state.last_checkpoint == ZERO
+    state.quarantine_at(Offset(99), "a hole", state.resolved)
+    assert (state.resolved, state.last_checkpoint) == (Timestamp(9), ZERO)
+
+
+def test_a_range_that_has_resolved_nothing_keeps_no_floor() -> None:
+    state = RangeState(_ID)
+    state.keep_promise()
+    apply_entry(state, _snapshot(closed=0))
+    state.keep_promise()
+    assert state.floors == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import ForbiddenOp
-from tidegate.hlc import ZERO, ClosedTimestamp, Timestamp
+from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp, Timestamp
 from tidegate.raftlog.entry import (
     AbortIntent,
     AbortTxn,
@@ -19,6 +19,7 @@ from tidegate.raftlog.entry import (
     WriteValue,
 )
 from tidegate.ranges.resolver import Resolver
+from tidegate.ranges.tracked_txn import TrackedTxn
 
 _TXNS = [TxnId(bytes([i]) * 16) for i in range(4)]
 _timestamps = st.builds(Timestamp, st.integers(1, 30), st.integers(0, 2))
@@ -146,11 +147,34 @@ def test_an_intent_resolved_before_the_scan_finds_it_is_balanced_by_the_scan() -
     assert resolver.resolved == Timestamp(9)
 
 
-def test_an_intent_that_nothing_accounts_for_is_an_error_at_initialisation() -> None:
+@pytest.mark.parametrize(
+    "op",
+    [AbortIntent(_TXNS[0]), CommitIntent(_TXNS[0], b"k", Timestamp(3), b"")],
+    ids=["aborted", "committed"],
+)
+def test_an_intent_that_nothing_accounts_for_is_an_error_at_initialisation(op: Op) -> None:
     resolver = Resolver()
-    resolver.apply(AbortIntent(_TXNS[0]))
-    with pytest.raises(ForbiddenOp, match=_TXNS[0].hex()):
+    resolver.forward_closed(ClosedTimestamp(Timestamp(9)))
+    resolver.apply(op)
+    with pytest.raises(ForbiddenOp, match=f"{_TXNS[0].hex()} resolved an intent that no op and no snapshot"):
         resolver.initialise()
+    assert (resolver.initialised, resolver.resolved) == (False, ZERO)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "is_refused"),
+    [(Timestamp(8, 5), True), (Timestamp(9), True), (Timestamp(9, 1), False), (Timestamp(10), False)],
+)
+def test_a_stored_transaction_must_be_above_what_was_resolved(timestamp: Timestamp, is_refused: bool) -> None:
+    """It could still commit at its timestamp, below a marker."""
+    resolver = Resolver.restored(ClosedTimestamp(Timestamp(9)), ResolvedTimestamp(Timestamp(9)))
+    resolver.queue.restore(TrackedTxn(_TXNS[0], b"a", timestamp, timestamp, 1))
+    if not is_refused:
+        assert not resolver.forward_closed(ClosedTimestamp(Timestamp(20)))
+    else:
+        with pytest.raises(ForbiddenOp, match=f"an open intent of transaction {_TXNS[0].hex()}"):
+            resolver.forward_closed(ClosedTimestamp(Timestamp(20)))
+    assert resolver.resolved == Timestamp(9)
 
 
 def test_abort_txn_before_initialisation_keeps_the_count() -> None:

@@ -112,9 +112,12 @@ class Run:
     def _initialise(self) -> None:
         self.queue.allow_negative &= bool(self.queue.lacking_intents())
 
+    def spill(self, count: int) -> int | None:
+        """Move up to so many transactions out of memory. Return how many went; ``None`` without a store."""
+        return None if self._store is None else self.queue.spill(count, self._place)
+
     def _spill(self, count: int) -> None:
-        if self._store is not None:
-            self.queue.spill(count, self._place)
+        self.spill(count)
 
     def _freeze_and_spill(self, count: int) -> None:
         self._freeze()
