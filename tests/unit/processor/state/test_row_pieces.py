@@ -59,7 +59,9 @@ def test_a_row_in_one_piece_is_stored_as_it_is() -> None:
     pieces = RowPieces(_MOST)
     assert pieces.split(changes) == changes
     wide = StateChange(StateTable.FEEDS, b"wide", b"\x02" + 10 * b"x")
-    assert pieces.split([*changes, wide])[: len(changes)] == changes, "beside a row in pieces too"
+    beside = pieces.split([*changes, wide])
+    assert beside[: len(changes)] == changes, "beside a row in pieces too"
+    assert max(len(value or b"") for _, _, value in beside) <= _MOST + 5
     assert pieces.split(changes) == changes
 
 
@@ -99,6 +101,15 @@ def test_a_row_with_other_pieces_than_those_that_it_counts_is_refused() -> None:
         else:
             with pytest.raises(StateMismatch, match="stored in 2 pieces, and 2 were found: not all of it"):
                 pieces.join_piece(StateTable.FEEDS, b"a", first)
+
+
+@pytest.mark.parametrize("count", [3, 258, 2**16 + 2, 2**24 + 2])
+def test_a_row_is_whole_with_as_many_pieces_as_its_first_one_says(count: int) -> None:
+    pieces = RowPieces(_MOST)
+    assert pieces.join_piece(StateTable.FEEDS, b"a", b"\xf0" + count.to_bytes(4) + b"y") is None
+    assert pieces.join_piece(StateTable.FEEDS, b"a/piece/\x00\x00\x00\x01", b"\xf1x") is None
+    with pytest.raises(StateMismatch, match=f"is stored in {count} pieces, and 2 were found"):
+        pieces.finish()
 
 
 @pytest.mark.parametrize(
