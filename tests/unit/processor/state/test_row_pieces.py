@@ -58,7 +58,7 @@ def test_a_row_in_one_piece_is_stored_as_it_is() -> None:
     ]
     pieces = RowPieces(_MOST)
     assert pieces.split(changes) == changes
-    wide = StateChange(StateTable.FEEDS, b"wide", b"\x02" + 10 * b"x")
+    wide = StateChange(StateTable.FEEDS, b"wide", b"\x02" + 30 * b"x")
     beside = pieces.split([*changes, wide])
     assert beside[: len(changes)] == changes, "beside a row in pieces too"
     assert max(len(value or b"") for _, _, value in beside) <= _MOST + 5
