@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.errors import ForeignRecord
 from tidegate.hlc import ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ActiveFeed, PartitionCheckpoint, RangeCheckpoint
 from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.checkpoint import (
     PartitionProgress,
+    checkpoint_key,
     decode_checkpoint,
     decode_report,
     encode_checkpoint,
     merged,
+    read_report_record,
+    report_of,
     split_checkpoint,
 )
 from tidegate.raftlog.entry import Generation, Offset, RangeId
@@ -65,6 +71,47 @@ def test_a_checkpoint_without_ranges_stays_one_record() -> None:
     assert list(split_checkpoint(empty)) == [empty]
 
 
+_WIDE_FEEDS = tuple(ActiveFeed(FeedId(f"feed-{number}-{'x' * 98}"), FIRST_EPOCH) for number in range(9))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "feeds", "ended", "pieces"),
+    [
+        (20, 4, 50, 1),
+        (21, 1, 1, 2),
+        (1, 5, 1, 2),
+        (1, 1, 51, 2),
+        (41, 1, 101, 3),
+        (41, 9, 1, 9),
+        (1, 9, 101, 9),
+        (0, 9, 0, 3),
+        (0, 0, 0, 1),
+    ],
+)
+def test_a_piece_has_room_for_ranges_in_its_half_and_for_feeds_and_ended_ranges_in_a_quarter_each(
+    ranges: int, feeds: int, ended: int, pieces: int
+) -> None:
+    """A range takes 40 bytes and its keys, a feed 20 bytes and its id, an ended range 10 bytes."""
+    bounds = RecordBounds(4_000)
+    spans = (Span(b"x" * 4 + bytes([number]), b"y" * 5) for number in range(ranges))
+    items = (
+        RangeCheckpoint(RangeId(2**62), Generation(2**62), span, ResolvedTimestamp(Timestamp(2**62)))
+        for span in spans
+    )
+    gone = (RangeId(2**62),) * ended
+    whole = PartitionCheckpoint(4, Offset(77), _WIDE_FEEDS[:feeds], tuple(items), 99, gone)
+    found = list(split_checkpoint(whole, bounds))
+    assert len(found) == pieces
+    assert max(len(encode_checkpoint(piece)) for piece in found) <= bounds.piece_bytes
+
+
+def test_a_range_that_takes_more_than_a_piece_stands_in_one_of_its_own() -> None:
+    ranges = tuple(_range(number, number, b"x" * size) for number, size in ((1, 9), (2, 999), (3, 9)))
+    whole = PartitionCheckpoint(4, Offset(77), _FEEDS, ranges)
+    found = list(split_checkpoint(whole, RecordBounds(800)))
+    assert [piece.ranges for piece in found] == [(item,) for item in ranges]
+
+
 @given(st.lists(st.builds(_range, st.integers(1, 2**62), st.integers(1, 2**62), st.binary(max_size=9))))
 def test_a_report_says_what_the_checkpoint_says(ranges: list[RangeCheckpoint]) -> None:
     checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, tuple(ranges), 99, (RangeId(8),))
@@ -75,6 +122,40 @@ def test_a_report_says_what_the_checkpoint_says(ranges: list[RangeCheckpoint]) -
     assert (report.partition, report.offset, report.feeds) == (4, 77, _FEEDS)
     spans = [Span(start, end) for start, end in zip(report.starts, report.ends, strict=True)]
     assert list(zip(spans, report.resolved, strict=True)) == [(item.span, item.resolved) for item in ranges]
+
+
+def test_a_report_of_a_checkpoint_is_the_one_that_is_read_from_its_record() -> None:
+    ranges = tuple(_range(number, number * 5, bytes([number])) for number in (1, 2))
+    checkpoint = PartitionCheckpoint(4, Offset(77), _FEEDS, ranges, 99, (RangeId(8),), 55)
+    assert report_of(checkpoint) == decode_report(encode_checkpoint(checkpoint))
+    assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
+
+
+_NUMBERS = ("offset", "log_time_ms", "elapsed_ms")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["nothing", "partition", "key", *_NUMBERS, "resolved", "empty", "backwards"]
+)
+def test_a_record_that_no_partition_can_have_written_is_foreign(wrong: str) -> None:
+    partition = 5 if wrong == "partition" else 4
+    ranges = [_range(1, 7), _range(2, -2 if wrong == "resolved" else -1, b"m"), _range(3, 7, b"n")]
+    if wrong in ("empty", "backwards"):
+        span = Span(b"m", b"m" if wrong == "empty" else b"l")
+        ranges[1] = RangeCheckpoint(RangeId(2), Generation(3), span, ResolvedTimestamp(Timestamp(5)))
+    checkpoint = PartitionCheckpoint(partition, Offset(-1), _FEEDS, tuple(ranges), -1, (), -1)
+    if wrong in _NUMBERS:
+        below: dict[str, Any] = {wrong: -2}
+        checkpoint = replace(checkpoint, **below)
+    key = checkpoint_key(3 if wrong == "key" else partition)
+    value = encode_checkpoint(checkpoint)
+    if wrong == "nothing":
+        assert read_report_record(key, value, 5) == report_of(checkpoint)
+    else:
+        with pytest.raises(ForeignRecord):
+            read_report_record(key, value, 5)
+        if wrong not in ("partition", "key"):
+            assert decode_report(value) == report_of(checkpoint)
 
 
 def _report(partition: int, offset: int, walls: dict[bytes, int]) -> PartitionProgress:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +67,23 @@ def test_key_and_value_are_told_apart_and_so_are_tables() -> None:
 
 def test_a_row_hash_is_what_it_was_for_earlier_states() -> None:
     assert row_hash(StateTable.INTENTS, b"key", b"value") == 0xB4D5B44E71BC5941
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 10, 24, 255, 256, 300])
+def test_a_row_hash_is_of_the_length_of_the_key_the_key_and_the_value(length: int) -> None:
+    key, value = bytes(range(256))[:length].ljust(length, b"x"), b"value"
+    hashed = blake2b(length.to_bytes(4) + key + value, digest_size=8, person=b"ranges").digest()
+    assert row_hash(StateTable.RANGES, key, value) == int.from_bytes(hashed)
+
+
+def test_the_digest_of_a_table_is_the_sum_of_the_hashes_of_its_rows() -> None:
+    changes = [
+        StateChange(StateTable.FEEDS, bytes([number]), b"value") for number in range(9)
+    ]  # together above 2^64
+    digests = RowDigests()
+    assert digests.digests(0) == (0, 0, 0, 0)
+    digests.add_changes([*changes, StateChange(StateTable.INTENTS, b"key", b"value")])
+    feeds = sum(row_hash(StateTable.FEEDS, bytes([number]), b"value") for number in range(9))
+    assert digests.digests(2**64 + 7) == (0, 7, 0, feeds % 2**64)
+    digests.add_changes(StateChange(table, key, None) for table, key, _ in changes)
+    assert digests.digests(-1) == (0, 2**64 - 1, 0, 0)

@@ -66,6 +66,17 @@ def test_a_row_is_the_one_that_the_message_makes(
         assert rows.row(state) == rows.row_again(state) == range_row(state, Offset(offset))
 
 
+@pytest.mark.parametrize("shift", [0, 7, 14, 21, 56])
+@pytest.mark.parametrize("number", [1, 0x7E, 0x7F, 0x80, 0x81, 0xFF, 0x100])
+def test_a_number_of_any_length_is_written_as_the_message_writes_it(number: int, shift: int) -> None:
+    for value in {(number << shift) - 1, number << shift, (number << shift) + 1} - {0}:
+        if value < 2**63:
+            state = _range()
+            state.high = Timestamp(value, value & 0x7FFFFFFF)
+            state.resolver.closed = ClosedTimestamp(Timestamp(value))
+            assert RowsAtRest(Offset(4)).row(state) == range_row(state, Offset(4))
+
+
 def test_a_change_of_what_seldom_changes_is_in_the_next_row() -> None:
     state, rows = _range(), RowsAtRest(Offset(4))
     rows.row(state)

@@ -156,6 +156,19 @@ def test_beyond_its_bound_a_range_knows_no_more_of_its_oldest_holes_than_that_th
         assert answer.resolved == Timestamp(0)
 
 
+@pytest.mark.parametrize("most_bytes", [300, 1])
+def test_of_its_only_hole_a_range_tells_at_least_that_it_is_there(most_bytes: int) -> None:
+    told = _promises(1, 300, alike=False)[0].told_gaps
+    hole = Hole(RaftIndex(10), RaftIndex(15), Span(b"a", b"z"), ResolvedTimestamp(Timestamp(9)), told)
+    unknown = Hole(hole.before, hole.last_index, None, ResolvedTimestamp(Timestamp(0)))
+    for promises in ([], _promises(2, 300, alike=False)):
+        state = _state(promises, [hole])
+        stored = told_value(state, most_bytes)
+        assert stored is not None
+        assert (state.promises, state.holes) == ([], [unknown])
+        assert _told_again(stored).holes == [unknown]
+
+
 def test_what_a_range_tells_others_is_written_when_it_has_changed_and_not_with_each_step() -> None:
     state = _state(_promises(3, 5, alike=True))
     (row,) = told_rows(state, _ENDLESS)

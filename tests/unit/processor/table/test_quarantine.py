@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import pytest
 
 from tests.feeds import WITH_MARKERS, activation
 from tests.hand_log import HandLog, HandRange, at, intent, txn
+from tests.logs import Record
 from tests.unit.processor.driving import Driven, active, range_of
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.table.breakages import BREAKAGES, FAR_AHEAD, HIGH, LOW, Breakage, garbage
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Register, Registered
-from tidegate.hlc import ZERO
+from tidegate.errors import MalformedEntry
+from tidegate.hlc import ZERO, ClosedTimestamp, ResolvedTimestamp
+from tidegate.processor.bounds import BOUNDS, PARENTS_MAX
 from tidegate.processor.processor import PartitionProcessor
+from tidegate.processor.table.partition_backlogs import Backlogs
+from tidegate.processor.table.quarantine import Quarantines
+from tidegate.processor.table.range_table import RangeTable
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
     BROADCAST,
@@ -22,12 +29,16 @@ from tidegate.raftlog.entry import (
     KeyValue,
     Offset,
     OpenIntent,
+    Parent,
     RaftIndex,
     RangeId,
     ScanChunk,
+    Snapshot,
     Trigger,
 )
 from tidegate.raftlog.request import Scan
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.resolver import Resolver
 
 _FEED = activation([PLAIN.descriptor])
 
@@ -325,3 +336,123 @@ def test_what_nobody_can_read_behind_a_range_that_waits_is_its_hole_after_a_rest
     (quarantined,) = driven.processor.status().quarantined
     assert quarantined.range_id == RangeId(1)
     assert not [row.key for row in driven.rows if row.key in (b"[3]", b"[4]")]
+
+
+# ---- quarantines of one range ----
+
+_AT: Final = Offset(30)
+_RECORD: Final = Record(30, encode_key(RangeId(7)), b"", 0)
+_RESOLVED: Final = ResolvedTimestamp(at(8))
+
+
+def _live_range(status: RangeStatus = RangeStatus.LIVE) -> tuple[RangeTable, Quarantines, RangeState]:
+    """A range, stored as it is, with the first chunk of its next snapshot."""
+    table = RangeTable(2, 5, None, None)
+    state = table.touch(RangeId(7))
+    state.status, state.span = status, PLAIN.span
+    state.generation, state.applied = Generation(3), RaftIndex(12)
+    state.resolver = Resolver.restored(ClosedTimestamp(at(9)), _RESOLVED)
+    state.chunks = [_head()]
+    table.freeze(_AT, _AT, Backlogs(None), BOUNDS, lambda *_: None)
+    return table, Quarantines(table), state
+
+
+def _head(generation: int = 4, index: int = 12, parents: int = 0) -> Snapshot:
+    named = tuple(Parent(RangeId(number), Generation(3), RaftIndex(1)) for number in range(1, parents + 1))
+    closed = ClosedTimestamp(at(9))
+    return Snapshot(
+        RangeId(7),
+        Generation(generation),
+        RaftIndex(index),
+        PLAIN.span,
+        closed,
+        ZERO,
+        ZERO,
+        parents=named,
+        chunks=2,
+    )
+
+
+def test_a_quarantined_range_stands_where_it_was_resolved_and_is_stored_and_told() -> None:
+    table, quarantines, state = _live_range()
+    resolved = ResolvedTimestamp(at(5))
+    quarantines.begin(state, _RECORD, "broken", resolved)
+    assert (state.status, state.quarantine) == (RangeStatus.QUARANTINED, ("broken", _AT, resolved))
+    assert [*table.touched] == [RangeId(7)]
+    (incident,) = quarantines.take_out()
+    assert (incident.partition, incident.offset, incident.range_id) == (2, _AT, 7)
+    assert incident.cause == f"range 7 is quarantined at {resolved}: broken"
+    assert quarantines.take_out() == []
+
+
+@pytest.mark.parametrize("status", [RangeStatus.QUARANTINED, RangeStatus.ENDED])
+def test_a_range_that_is_quarantined_or_has_ended_is_not_quarantined(status: RangeStatus) -> None:
+    table, quarantines, state = _live_range(status)
+    quarantines.begin(state, _RECORD, "broken", _RESOLVED)
+    assert (state.status, state.quarantine, table.touched) == (status, None, {})
+    assert quarantines.take_out() == []
+
+
+def test_a_range_whose_entries_did_not_come_stands_where_it_has_resolved() -> None:
+    table, quarantines, state = _live_range()
+    quarantines.begin_at(state, Offset(31), "silent")
+    assert state.quarantine == ("silent", 31, _RESOLVED)
+    assert [*table.touched] == [RangeId(7)]
+    assert [incident.offset for incident in quarantines.take_out()] == [31]
+
+
+@pytest.mark.parametrize(
+    ("head", "cause"),
+    [
+        (_head(), None),
+        (_head(parents=PARENTS_MAX), None),
+        (_head(generation=5), "a snapshot at index 12 began within another one"),
+        (
+            _head(parents=PARENTS_MAX + 1),
+            f"names {PARENTS_MAX + 1} parents, and {PARENTS_MAX} are waited for",
+        ),
+        (_head(index=13), "skipped entries"),
+    ],
+    ids=["again", "most parents", "within another", "too many parents", "entries missing"],
+)
+def test_a_range_is_quarantined_before_a_snapshot_that_it_cannot_go_on_with(
+    head: Snapshot, cause: str | None
+) -> None:
+    _, quarantines, state = _live_range()
+    if head.parents:
+        state.chunks = [head]
+    quarantines.begin_before(state, head, _RECORD)
+    if cause is None:
+        assert state.status is RangeStatus.LIVE
+    else:
+        assert state.quarantine is not None
+        assert cause in state.quarantine.cause
+        assert state.quarantine.resolved == _RESOLVED
+
+
+def test_a_range_that_has_taken_no_snapshot_may_begin_with_another_one() -> None:
+    _, quarantines, state = _live_range(RangeStatus.UNINITIALISED)
+    quarantines.begin_before(state, _head(generation=5), _RECORD)
+    assert state.status is RangeStatus.UNINITIALISED
+    quarantines.begin_before(state, _head(parents=PARENTS_MAX + 1), _RECORD)
+    assert state.quarantine is not None
+    assert "parents" in state.quarantine.cause
+
+
+def test_a_live_range_without_a_snapshot_in_hand_may_begin_any() -> None:
+    _, quarantines, state = _live_range()
+    state.chunks = []
+    quarantines.begin_before(state, _head(generation=5), _RECORD)
+    assert state.status is RangeStatus.LIVE
+
+
+def test_reports_name_the_range_the_place_and_what_follows() -> None:
+    _, quarantines, state = _live_range()
+    quarantines.report_longer(state, Offset(31), "again")
+    quarantines.report_stray(RangeId(9), _RECORD)
+    chunk = ScanChunk(
+        RangeId(8), Generation(1), RaftIndex(12), 84, PLAIN.span, ZERO, at(9), True, (), last=True
+    )
+    quarantines.report_chunk(chunk, _RECORD, MalformedEntry("torn"))
+    told = [(incident.offset, incident.range_id) for incident in quarantines.take_out()]
+    assert told == [(31, 7), (30, 9), (30, 8)]
