@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pytest
 from hypothesis import Phase, settings
@@ -80,7 +80,7 @@ class Survey:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try the mutants. The status is 2 when tests fail without any."""
         if session.testsfailed:
-            pytest.exit("A test cannot be collected.", returncode=2)
+            _give_up("A test cannot be collected.")
         self._tests = {test.nodeid: test for test in session.items}
         modules = {path: LoadedModule(self._root, path) for path in self._paths}
         reach = self._measured(modules)
@@ -108,11 +108,12 @@ class Survey:
             forks.start(None, partial(_measure, modules, tests, self._file), _MEASURE_LIMIT_S)
             ((_, told),) = forks.wait()
             if told != _PASSED:
-                pytest.exit(f"What the tests reach cannot be measured: {told}", returncode=2)
+                _give_up(f"What the tests reach cannot be measured: {told}")
         reach = Reach.of_file(self._file)
         if len(reach.failed) > _FAILED_SHARE * len(reach.seconds):
-            names = " ".join(reach.failed)
-            pytest.exit(f"Tests fail without a mutant; mend them first: {names}", returncode=2)
+            _give_up(f"Tests fail without a mutant; mend them first: {' '.join(reach.failed)}")
+        if reach.failed:
+            print(f"These measure time or memory, and are left out: {' '.join(reach.failed)}", flush=True)
         return reach
 
     def _chosen(self, mutant: Mutant, reach: Reach, reaching: Sequence[str]) -> list[_Limited]:
@@ -159,6 +160,11 @@ class Survey:
             noticed_by = None if told == _PASSED else told or "it does not end"
             stage = self._stages[min(self._stage_of(noticed_by or ""), len(self._stages) - 1)].name
             self._found(Trial(tried.mutant, noticed_by, stage, time.monotonic() - tried.begun))
+
+
+def _give_up(why: str) -> NoReturn:
+    print(why, flush=True)
+    pytest.exit(why, returncode=2)
 
 
 @dataclass(frozen=True, slots=True)

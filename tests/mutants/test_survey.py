@@ -59,7 +59,7 @@ survey = Survey(
     stages=[Stage("first", ("first",)), Stage("second", ("second",))],
     jobs=2, most_s=most_s, reach=root / "reach", extra_s=2.0,
 )
-status = pytest.main(["first", "second", "-qq", "-p", "no:cacheprovider"], plugins=[survey])
+status = pytest.main(["first", "second", "-p", "no:terminal", "-p", "no:cacheprovider"], plugins=[survey])
 passed_over = [f"{mutant.before} -> {mutant.after}" for mutant in survey.passed_over]
 (root / "result").write_text(json.dumps([status, found, passed_over]))
 """
