@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.examples import examples
@@ -311,17 +311,23 @@ def test_a_range_that_only_touches_a_crowd_is_not_in_it(first: bool) -> None:
 
 
 def test_the_ranges_that_are_named_stay_the_same_while_they_are_there() -> None:
-    """Others join them, and their crowd is looked at."""
+    """Others join them, a smaller crowd becomes one with theirs, and it is looked at."""
     claims = RangeClaims()
     counted_spans(claims, *all_claim(range(100, 150), 5))
     named = claims.overlaps[0].range_ids
-    joining = [claim_of(each, 5, 10, 20) for each in range(20)]
-    for events, others in ((joining, 70), (ends_of(range(130, 150)), 50), (joining, 50)):
+    low = range(SHOWN_MAX + 1)
+    for events, others in (
+        ([claim_of(60, 5, 2, 5)], 51),
+        ([claim_of(each, 5, 20, 30) for each in low], 51),
+        ([claim_of(20 + each, 5, 10, 20) for each in low], 51 + 2 * len(low)),
+        (ends_of(range(130, 150)), 31 + 2 * len(low)),
+        ([claim_of(each, 5, 20, 30) for each in low], 31 + 2 * len(low)),
+    ):
         counted_spans(claims, *events)
-        (overlap,) = claims.overlaps
-        assert overlap.span == Span(key_of(0), key_of(20))
+        overlap = claims.overlaps[0]
         assert overlap.range_ids == named
         assert overlap.others == others - SHOWN_MAX
+    assert overlap.span == Span(key_of(0), key_of(30))
 
 
 def test_a_crowd_names_the_lowest_of_its_ranges_until_less_than_half_of_these_are_there() -> None:
@@ -376,6 +382,7 @@ def _plain_pieces(
     st.integers(1, 4),
     st.integers(1, 5),
 )
+@example((0, 12), [(0, 4), (1, 1), (2, 1), (6, 2)], 3, 3)  # behind a claim of too many pieces is another
 @examples(200)
 def test_pieces_of_a_crowd_are_the_keys_that_the_same_few_ranges_claim(
     keys: tuple[int, int], claims: list[tuple[int, int]], claims_max: int, parts_max: int

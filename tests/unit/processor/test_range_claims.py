@@ -360,14 +360,26 @@ def test_a_crowd_is_looked_at_when_as_many_reports_have_come_as_it_has_ranges(
     assert (few.span, few.range_ids, few.others) == (Span(key_of(10), key_of(20)), (100, 101), 0)
 
 
-@pytest.mark.parametrize("larger", [0, 30], ids=["by the larger", "by the smaller"])
-def test_what_was_paid_for_a_crowd_counts_when_it_becomes_one_with_another(larger: int) -> None:
-    """In one batch all ranges of it but one end, and another crowd comes beside it."""
+def test_what_was_paid_for_a_crowd_counts_when_it_becomes_one_with_another() -> None:
+    """In one batch all ranges of it but one end, and the keys between the two crowds become crowded."""
     claims, (left, *others) = RangeClaims(ClaimBounds(claims=2)), all_claim(range(20), 5)
-    counted_spans(claims, left, *others)
-    beside = [claim_of(100 + each, 5, 10, 20) for each in range(3 + larger)]
-    counted_spans(claims, *(Ended(each.range_id) for each in others), *beside)
-    assert counted_spans(claims, left, *beside) == [[whole_of(left)], *([] for _ in beside)]
+    beside = [claim_of(100 + each, 5, 20, 30) for each in range(5)]
+    between = [claim_of(200 + each, 5, 10, 20) for each in range(3)]
+    counted_spans(claims, left, *others, *beside)
+    counted_spans(claims, *ends_of(each.range_id for each in others), *between)
+    assert [overlap.span for overlap in claims.overlaps] == [Span(key_of(10), key_of(30))]
+    assert counted_spans(claims, left, *between) == [[whole_of(left)], [], [], []]
+
+
+def test_a_crowd_that_goes_with_the_reports_of_its_ranges_is_told_no_more() -> None:
+    claims = RangeClaims(ClaimBounds(parts=3))
+    wide, *narrow = [claim_of(100, 5, 0, 20), *(claim_of(each, 5, each, each + 1) for each in range(20))]
+    counted_spans(claims, wide, *narrow)
+    counted_spans(claims, Ended(19))  # it is looked at now, and nothing has been paid for the next look
+    counted_spans(claims, Ended(100))
+    assert [overlap.span for overlap in claims.overlaps] == [Span(key_of(0), key_of(20))]
+    counted_spans(claims, *narrow[:-1])
+    assert not claims.overlaps
 
 
 def test_keys_of_a_crowd_that_nobody_claims_any_more_are_free() -> None:
