@@ -360,6 +360,16 @@ def test_a_crowd_is_looked_at_when_as_many_reports_have_come_as_it_has_ranges(
     assert (few.span, few.range_ids, few.others) == (Span(key_of(10), key_of(20)), (100, 101), 0)
 
 
+def test_reports_that_came_before_a_range_has_gone_pay_for_the_look_as_well() -> None:
+    claims, large = RangeClaims(ClaimBounds(claims=2)), all_claim(range(20), 5)
+    counted_spans(claims, *large, *(claim_of(100 + each, 5, 10, 20) for each in range(3)))
+    counted_spans(claims, Ended(19))  # it is looked at now
+    for _ in range(25):  # more than it has ranges
+        counted_spans(claims, large[0])
+    counted_spans(claims, Ended(102))
+    assert [overlap.others for overlap in claims.overlaps] == [19 - SHOWN_MAX, 0]
+
+
 def test_what_was_paid_for_a_crowd_counts_when_it_becomes_one_with_another() -> None:
     """In one batch all ranges of it but one end, and the keys between the two crowds become crowded."""
     claims, (left, *others) = RangeClaims(ClaimBounds(claims=2)), all_claim(range(20), 5)

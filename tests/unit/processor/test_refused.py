@@ -35,7 +35,7 @@ _BAD: Final[dict[str, Any]] = {
     "another version": {**_LOG.to_json(), "v": 2},
     "no version": {name: value for name, value in _LOG.to_json().items() if name != "v"},
     "an unknown source": {**_LOG.to_json(), "source": "elsewhere"},
-    "no base 64": {**_LOG.to_json(), "value": "/w*A"},
+    "no base 64": {**_LOG.to_json(), "value": "/w*=="},
     "a row that lacks a part": {**_LOG.to_json(), "row": ["bank", "17.0", None]},
 }
 
