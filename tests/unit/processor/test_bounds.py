@@ -52,6 +52,14 @@ _CONFIG: Final = ProcessorConfig(PushPolicy(age_ms=500, repeat_ms=300), bounds=_
 _SCANS: Final = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
 
 
+@pytest.mark.parametrize(
+    ("record_bytes", "piece", "key"), [(1_000_000, 500_000, 62_500), (33, 16, 2), (31, 15, 1)]
+)
+def test_bounds_are_shares_of_the_largest_record(record_bytes: int, piece: int, key: int) -> None:
+    bounds = RecordBounds(record_bytes)
+    assert (bounds.piece_bytes, bounds.key_bytes, bounds.told_bytes) == (piece, key, record_bytes)
+
+
 def _feed(number: int, table: HandTable, *, can_miss: bool = True) -> Activate:
     options = _SCANS if can_miss else WITH_MARKERS
     return activation([table.descriptor], options, start=at(1 + number / 1_000), feed_id=f"feed-{number:020}")

@@ -182,6 +182,26 @@ def test_records_have_steps_of_their_own_up_to_where_the_step_broke() -> None:
     assert [[*some] for some in caution.steps(Input.CONTROL, records)] == [records]
 
 
+@pytest.mark.parametrize(
+    ("alone_to", "offsets", "groups"),
+    [
+        (None, [], [[]]),
+        (None, [0, 1], [[0, 1]]),
+        (0, [0, 1, 2], [[0], [1, 2]]),
+        (1, [0, 1], [[0], [1]]),
+        (5, [3], [[3]]),
+        (5, [6], [[6]]),
+        (5, [], [[]]),
+    ],
+)
+def test_each_group_of_records_is_a_step_and_there_is_one_at_least(
+    alone_to: int | None, offsets: list[int], groups: list[list[int]]
+) -> None:
+    caution = Caution({} if alone_to is None else {Input.LOG: alone_to})
+    records = [_LOG[offset] for offset in offsets]
+    assert [[record.offset for record in some] for some in caution.steps(Input.LOG, records)] == groups
+
+
 @pytest.mark.python_step
 @pytest.mark.parametrize("breaking", [broken_by_records, broken_at_the_end])
 @pytest.mark.parametrize("batch", [1, 1_000])
@@ -210,7 +230,7 @@ def test_a_message_that_broke_its_step_is_told_as_it_came(monkeypatch: pytest.Mo
     careful = CarefulEngine(_FEED)
     (told,) = careful.broken
     assert told.record is not None
-    assert (told.record.source, told.record.offset) == (Source.CONTROL, 0)
+    assert told.record[:3] == (Source.CONTROL, 0, 0)
     assert read_control_record(told.record.key, told.record.value or b"") == _FEED
 
 
@@ -222,7 +242,7 @@ def test_a_hand_off_that_broke_its_step_is_told_as_it_came(monkeypatch: pytest.M
         engine.exchange([ExchangeRecord(Offset(4), claim)])
     told = raised.value.record
     assert told is not None
-    assert (told.source, told.offset) == (Source.HAND_OFFS, 4)
+    assert told[:3] == (Source.HAND_OFFS, 4, 0)
     assert read_exchange_record(told.key, told.value or b"") == claim
 
 
@@ -273,7 +293,7 @@ def test_a_row_that_nobody_can_deal_with_is_kept_with_what_reads_it(
         patched.setattr(part, method, _raise)
         result = driven.step(log.partitions[0])
     (kept,) = result.refused
-    assert kept.source is Source.ROW
+    assert (kept.source, kept.timestamp_ms) == (Source.ROW, 0)
     assert kept.exception.startswith("ArithmeticError (test_containment.py, line ")
     assert kept.row is not None
     assert (kept.row.feed_id, kept.row.previous) == ("feed", None)

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.feeds import activation
-from tests.hand_log import BASE_S, HandLog, HandRange, at, closed, intent
-from tests.unit.processor.driving import Driven, active, fold
-from tests.unit.processor.logs import OTHER, PLAIN
-from tidegate.hlc import NANOS_PER_SECOND
-from tidegate.processor.batch import StateTable
 from tidegate.processor.log_clock import (
     ABOVE_CLOSED_MS,
     BACK_MS,
+    BELOW_MAX,
     HEARINGS,
     LEAD_MS,
+    SETTLED_MS,
     STEP_MS,
     ClockState,
     LogClock,
     Voice,
 )
-from tidegate.processor.processor import PartitionProcessor
-from tidegate.processor.state.position_hash import POSITION_KEY
 from tidegate.processor.state.state_codec import Position, position_row, read_position
-from tidegate.raftlog.encode import encode_entry, encode_key
-from tidegate.raftlog.entry import Generation, Heartbeat, RaftIndex, RangeId
-from tidegate.raftlog.request import Push
+from tidegate.raftlog.entry import RangeId
 
 _A, _B, _C = RangeId(1), RangeId(2), RangeId(3)
 _HOUR = 3_600_000
@@ -245,6 +238,21 @@ def test_a_range_that_closes_again_is_waited_for_again() -> None:
     assert clock.shown_ms == _START + 1_000
 
 
+def test_a_range_that_writes_and_closes_nothing_is_not_waited_for() -> None:
+    """It shows no time however often it is read, so it cannot hold what the others show."""
+    clock = _running(_A, _B, _C)
+    for second in range(1, 200):
+        for range_id in (_A, _C):
+            _hear(clock, range_id, _START + second * 1_000)
+        clock.hear(_B, _START + second * 1_000, _START - 3_000)
+    assert clock.time_ms == _START + 199_000
+    pair = _running(_A, _B)
+    for second in range(1, 200):
+        _hear(pair, _A, _START + second * 1_000)
+        pair.hear(_B, _START + second * 1_000, _START - 3_000)
+    assert pair.elapsed_ms > 100_000, "waits go on beside it"
+
+
 def test_what_two_have_closed_is_no_more_than_the_second_of_them_says() -> None:
     clock = _running(_A, _B)
     _hear(clock, _A, _START + _HOUR)
@@ -356,163 +364,214 @@ def test_a_clock_that_was_stored_goes_on_as_before(history: list[tuple[RangeId, 
         assert (clock.time_ms, clock.shown_ms) == (whole.time_ms, whole.shown_ms)
 
 
-# ---- in a partition
+# ---- the numbers of docs/protocols/log-time.md: what happens at a border, and beside it
+
+_KNOWN: Final = 8  # so many ranges that are waited for are known, and as many silent ones
+_UNKNOWN: Final = RangeId(99)
+_SECOND: Final = 1_000
 
 
-def _beat(range_: HandRange, close: float, *, stamped: float) -> tuple[bytes, bytes, int]:
-    """A heartbeat that is stamped with a time of its own."""
-    beat = Heartbeat(range_.id, Generation(range_.generation), closed(close), RaftIndex(range_.index))
-    return encode_key(range_.id), encode_entry(beat), int((BASE_S + stamped) * 1_000)
+def _hear_often(clock: LogClock, range_id: RangeId, times: int) -> None:
+    """One range is heard so many times, a second later each time."""
+    first = max(voice.shown_ms for voice in clock.state().voices)
+    for number in range(1, times + 1):
+        _hear(clock, range_id, first + number * _SECOND)
 
 
-def _log_time(driven: Driven) -> float:
-    return driven.processor.status().log_time_ms / 1_000 - BASE_S
+def _known(clock: LogClock) -> set[int]:
+    return {int(voice.range_id) for voice in clock.state().voices}
 
 
-def test_stray_unreadable_and_broadcast_records_say_nothing_of_the_time() -> None:
-    log = HandLog(partitions=3)
-    log.describe(PLAIN)
-    here, elsewhere = log.open_range(3, PLAIN.span), log.open_range(1, OTHER.span)
-    here.heartbeat(5)
-    late = (BASE_S + 9_000) * 1_000
-    key, value, _ = _beat(elsewhere, 9_000, stamped=9_000)
-    log.write_bytes(0, key, value, late)
-    log.write_bytes(0, encode_key(here.id), b"\xff\xff", late)
-    log.write_bytes(0, None, b"\xff", late)
-    driven = Driven(PartitionProcessor(0, 3))
-    driven.run(log.partitions[0], 1)
-    assert _log_time(driven) <= 5 + ABOVE_CLOSED_MS / 1_000
+def test_a_new_clock_has_heard_nothing_and_its_elapsed_time_is_not_zero() -> None:
+    """Zero stands for a time that is not known."""
+    assert LogClock().state() == ClockState(elapsed_ms=1)
 
 
-@pytest.mark.parametrize("jump_s", [60, 3_600, 10**9])
-def test_a_record_that_is_ahead_pushes_no_young_transaction(jump_s: int) -> None:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN)
-    one = log.open_range(1, PLAIN.span)
-    one.apply(PLAIN.put(5, 1, "x"), close=5)
-    log.write_bytes(0, *_beat(one, 5, stamped=jump_s))
-    one.apply(intent(7, 6))
-    log.wait_for(at(7))
-    one.heartbeat(5.5)
-    driven = active(activation([PLAIN.descriptor]))
-    driven.run(log.partitions[0], 1)
-    assert not [each for result in driven.results for each in result.requests]
+@pytest.mark.parametrize("time_ms", [_START, _START + 1, _START + 2])
+@pytest.mark.parametrize(
+    ("below_ms", "one_in"),
+    [(0, 32), (BACK_MS - 1, 32), (BACK_MS, 5), (_HOUR, 5)],
+    ids=["at log time", "below", "far below", "an hour below"],
+)
+def test_of_the_records_that_are_not_above_log_time_some_are_looked_at(
+    below_ms: int, one_in: int, time_ms: int
+) -> None:
+    """The time of a record that was looked at decides how soon the next one is."""
+    clock = LogClock()
+    _hear(clock, _A, time_ms + below_ms)
+    looked_at = [number for number in range(200) if clock.wants(time_ms)]
+    assert looked_at == [*range(one_in - 1, 200, one_in - time_ms % 3)]
+    assert clock.wants(time_ms + below_ms + 1)
 
 
-def test_no_push_is_to_a_time_that_the_source_has_not_shown() -> None:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN, OTHER)
-    one, other = log.open_range(1, PLAIN.span), log.open_range(2, OTHER.span)
-    one.apply(intent(7, 6))
-    for seconds in range(7, 60):
-        log.wait_for(at(seconds))
-        one.heartbeat(seconds - 3)
-        log.write_bytes(0, *_beat(other, seconds + 3_600, stamped=seconds + 3_600))
-    driven = active(activation([PLAIN.descriptor]))
-    pushes = [
-        (request, int(result.offset or 0))
-        for result in driven.run(log.partitions[0], 1)
-        for request in result.requests
-        if isinstance(request, Push)
-    ]
-    assert pushes
-    for push, offset in pushes:
-        written = max(
-            record.timestamp for record in log.partitions[0][: offset + 1] if record.key == encode_key(one.id)
-        )
-        assert push.push_to.wall_ms <= written
+@pytest.mark.parametrize(("times", "silent"), [(HEARINGS - 1, False), (HEARINGS, True)])
+def test_a_range_is_silent_when_others_were_heard_so_often(times: int, silent: bool) -> None:
+    clock = _running(_A, _B)
+    _hear_often(clock, _A, times)
+    assert clock.shown_ms == (_START + times * _SECOND if silent else _START)
 
 
-@pytest.mark.parametrize("ahead_s", [2, 60, 3_600])
-def test_no_push_of_a_range_that_is_alone_is_above_what_it_has_closed(ahead_s: int) -> None:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN)
-    one = log.open_range(1, PLAIN.span)
-    one.apply(intent(7, 6))
-    for seconds in range(7, 60):
-        log.write_bytes(0, *_beat(one, seconds - 3, stamped=seconds + ahead_s))
-    driven = active(activation([PLAIN.descriptor]))
-    pushes = [
-        (request, int(result.offset or 0))
-        for result in driven.run(log.partitions[0], 1)
-        for request in result.requests
-        if isinstance(request, Push)
-    ]
-    assert pushes
-    first = len(log.partitions[0]) - (60 - 7)
-    for push, offset in pushes:
-        assert push.push_to == at(7 - 3 + offset - first)
+@pytest.mark.parametrize(("more_ms", "heard"), [(_SECOND - 1, 0), (_SECOND, 1)])
+def test_a_range_is_heard_when_it_has_closed_a_second_more(more_ms: int, heard: int) -> None:
+    clock = _running(_A, _B)
+    before = clock.state().hearings
+    _hear(clock, _A, _START + more_ms)
+    assert clock.state().hearings == before + heard
 
 
-def test_a_range_that_begins_is_heard_at_once_beside_one_whose_clock_is_ahead() -> None:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN, OTHER)
-    ahead = log.open_range(2, OTHER.span)
-    for seconds in range(7, 20):
-        log.write_bytes(0, *_beat(ahead, seconds + 3_600, stamped=seconds + 3_600))
-    log.wait_for(at(20))
-    one = log.open_range(1, PLAIN.span, close=17)
-    one.apply(intent(7, 19))
-    driven = active(activation([PLAIN.descriptor]))
-    driven.run(log.partitions[0], 1)
-    assert not [each for result in driven.results for each in result.requests]
-    assert _log_time(driven) <= 20 + LEAD_MS / 1_000
+def test_log_time_stays_while_all_ranges_that_are_left_are_silent() -> None:
+    clock = _running(_A, _B)
+    _hear_often(clock, _A, HEARINGS)
+    clock.forget(_A)
+    before = clock.reading()
+    _hear(clock, _B, _START + 1)
+    assert clock.reading()[:3] == before[:3]
+    _hear(clock, _B, _START + _HOUR)
+    assert clock.time_ms == _START + _HOUR
 
 
-def test_a_state_of_before_whose_log_time_is_far_ahead_makes_nothing_wait() -> None:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN, OTHER)
-    one, other = log.open_range(1, PLAIN.span), log.open_range(2, OTHER.span)
-    one.heartbeat(5)
-    other.heartbeat(5)
-    before = active(activation([PLAIN.descriptor]))
-    before.run(log.partitions[0])
-    position = read_position(before.state[StateTable.RANGES, POSITION_KEY])
-    position.clock, position.log_time_ms = None, 10**15
-    restored = Driven.restored(fold(before.state, [position_row(position)]))
-    assert _log_time(restored) <= 5 + ABOVE_CLOSED_MS / 1_000
-    one.apply(intent(7, 6))
-    for seconds in range(7, 40):
-        log.wait_for(at(seconds))
-        for each in (one, other):
-            each.heartbeat(seconds - 3)
-    restored.run(log.partitions[0][int(restored.processor.next_offset or 0) :], 1)
-    pushed = [
-        push.push_to for result in restored.results for push in result.requests if isinstance(push, Push)
-    ]
-    assert pushed
-    assert max(pushed).wall <= (BASE_S + 40) * NANOS_PER_SECOND
+# ---- set back
 
 
-def test_a_restart_forgets_nothing_of_the_time() -> None:
-    log = HandLog(partitions=1)
-    log.describe(PLAIN)
-    one = log.open_range(1, PLAIN.span)
-    driven = active(activation([PLAIN.descriptor]))
-    for seconds in range(5, 600, 5):
-        log.wait_for(at(seconds))
-        one.heartbeat(seconds)
-        driven.run(log.partitions[0][int(driven.processor.next_offset or 0) :])
-        driven = Driven.restored(driven.state)
-    whole = active(activation([PLAIN.descriptor]))
-    whole.run(log.partitions[0], 1)
-    assert driven.processor.status().log_time_ms == whole.processor.status().log_time_ms
-    then, now = (read_position(each.state[StateTable.RANGES, POSITION_KEY]).clock for each in (driven, whole))
-    assert then is not None
-    assert now is not None
-    assert then == now
+@pytest.mark.parametrize(("back_ms", "fell"), [(BACK_MS - 1, False), (BACK_MS, True)])
+def test_a_clock_has_gone_back_when_it_falls_by_ten_seconds(back_ms: int, fell: bool) -> None:
+    clock = _running(_A)
+    clock.hear(_A, _START - back_ms, 0)
+    assert clock.state().fell_at == (_START - back_ms if fell else None)
 
 
-def test_a_range_that_writes_and_closes_nothing_is_not_waited_for() -> None:
-    """It shows no time however often it is read, so it cannot hold what the others show."""
-    clock = _running(_A, _B, _C)
-    for second in range(1, 200):
-        for range_id in (_A, _C):
-            _hear(clock, range_id, _START + second * 1_000)
-        clock.hear(_B, _START + second * 1_000, _START - 3_000)
-    assert clock.time_ms == _START + 199_000
-    pair = _running(_A, _B)
-    for second in range(1, 200):
-        _hear(pair, _A, _START + second * 1_000)
-        pair.hear(_B, _START + second * 1_000, _START - 3_000)
-    assert pair.elapsed_ms > 100_000, "waits go on beside it"
+def test_a_clock_that_came_back_and_falls_again_is_believed_after_as_long_a_time() -> None:
+    clock = _running(_A)
+    elapsed_ms = clock.elapsed_ms
+    fallen = _START - _HOUR
+    for time_ms in (fallen, fallen + SETTLED_MS - 1, _START - BACK_MS + 1, fallen + SETTLED_MS):
+        clock.hear(_A, time_ms, 0)
+    clock.hear(_A, fallen + 2 * SETTLED_MS - 1, 0)
+    assert clock.elapsed_ms == elapsed_ms
+    clock.hear(_A, fallen + 2 * SETTLED_MS, 0)
+    assert clock.elapsed_ms == elapsed_ms
+    clock.hear(_A, fallen + 2 * SETTLED_MS + 7, 0)
+    assert clock.elapsed_ms == elapsed_ms + 7
+
+
+@pytest.mark.parametrize(("passes_ms", "counts_ms"), [(STEP_MS, STEP_MS), (STEP_MS + 1, STEP_MS)])
+def test_half_a_minute_elapses_at_most_between_two_looks(passes_ms: int, counts_ms: int) -> None:
+    clock = _running(_A)
+    before = clock.elapsed_ms
+    _hear(clock, _A, _START + passes_ms)
+    assert clock.elapsed_ms == before + counts_ms
+
+
+# ---- which ranges are known
+
+
+def test_of_the_ranges_that_are_waited_for_those_with_the_highest_times_are_known() -> None:
+    clock = LogClock()
+    for number in range(1, _KNOWN + 1):
+        _hear(clock, RangeId(number), _START + number)
+        assert _known(clock) == {*range(1, number + 1)}
+    _hear(clock, RangeId(100), _START + 100)
+    assert _known(clock) == {*range(2, _KNOWN + 1), 100}
+    _hear(clock, RangeId(101), _START)
+    assert _known(clock) == {*range(2, _KNOWN + 1), 100}
+
+
+def test_of_the_silent_ranges_those_heard_last_are_known() -> None:
+    clock = _running(*map(RangeId, range(1, _KNOWN + 1)))
+    for number in range(2, _KNOWN + 1):
+        _hear(clock, RangeId(number), _START + number * _SECOND)
+    _hear_often(clock, _A, HEARINGS)
+    assert _known(clock) == {*range(1, _KNOWN + 1)}
+    later = range(11, 10 + _KNOWN)
+    for number in later:
+        _hear(clock, RangeId(number), clock.time_ms)
+    _hear_often(clock, _A, HEARINGS)
+    assert _known(clock) == {1, _KNOWN, *later}
+
+
+# ---- the unknown range
+
+
+def _with_unknown() -> LogClock:
+    """A clock that knows as many ranges as it can, and has heard one that it does not know."""
+    clock = _running(*map(RangeId, range(1, _KNOWN + 1)))
+    _hear(clock, _UNKNOWN, _START - _HOUR)
+    assert _UNKNOWN not in _known(clock)
+    return clock
+
+
+@pytest.mark.parametrize(("more_ms", "heard"), [(-1, 0), (_SECOND - 1, 0), (_SECOND, 1), (_SECOND + 1, 1)])
+def test_the_unknown_range_is_heard_when_it_has_closed_a_second_more(more_ms: int, heard: int) -> None:
+    clock = _with_unknown()
+    before = clock.state()
+    _hear(clock, RangeId(_UNKNOWN + 1), _START - _HOUR + more_ms)
+    after = clock.state()
+    assert after.hearings == before.hearings + heard
+    assert after.others_ms == before.others_ms + heard * more_ms
+    assert after.voices == before.voices
+
+
+@pytest.mark.parametrize("less_ms", [_SECOND, _SECOND + 1, _HOUR])
+def test_what_the_unknown_range_has_closed_is_forgotten_when_many_records_in_a_row_are_below(
+    less_ms: int,
+) -> None:
+    clock = _with_unknown()
+    time_ms, others_ms = _START - _HOUR, clock.state().others_ms
+    for _ in range(3):
+        for _ in range(BELOW_MAX - 1):
+            _hear(clock, _UNKNOWN, time_ms - less_ms)
+            assert clock.state().others_ms == others_ms
+        time_ms, others_ms = time_ms - less_ms, others_ms - less_ms
+        _hear(clock, _UNKNOWN, time_ms)
+        assert clock.state().others_ms == others_ms
+
+
+@pytest.mark.parametrize("more_ms", [-_SECOND + 1, 0, _SECOND - 1])
+def test_a_record_of_the_unknown_range_that_is_not_below_begins_the_count_anew(more_ms: int) -> None:
+    clock = _with_unknown()
+    others_ms, time_ms = clock.state().others_ms, _START - _HOUR
+    for _ in range(2):
+        for _ in range(BELOW_MAX - 1):
+            _hear(clock, _UNKNOWN, time_ms - _SECOND)
+        _hear(clock, _UNKNOWN, time_ms + more_ms)
+    assert clock.state().others_ms == others_ms
+
+
+def test_the_range_by_which_a_known_one_falls_silent_is_known_from_then_on() -> None:
+    clock = _with_unknown()
+    for number in range(2, _KNOWN + 1):
+        _hear(clock, RangeId(number), _START + _SECOND)  # all but one were heard since
+    heard = clock.state().hearings
+    for number in range(1, HEARINGS - heard):
+        _hear(clock, _UNKNOWN, _START - _HOUR + number * _SECOND)
+        assert _UNKNOWN not in _known(clock)
+    time_ms = _START - _HOUR + HEARINGS * _SECOND
+    _hear(clock, _UNKNOWN, time_ms)
+    closed_ms = time_ms - 3_000
+    state = clock.state()
+    assert state.hearings == HEARINGS
+    assert state.voices[-1] == Voice(_UNKNOWN, time_ms, closed_ms, closed_ms, HEARINGS)
+
+
+# ---- what an earlier version stored
+
+
+def test_a_time_of_an_earlier_version_counts_as_elapsed_and_up_to_what_any_range_has_closed() -> None:
+    clock = LogClock()
+    clock.guess(_START, [_START - _HOUR, _START - 2 * _HOUR])
+    assert clock.elapsed_ms == _START, "its scans stored the record times of their requests"
+    assert clock.time_ms == _START - _HOUR + ABOVE_CLOSED_MS
+
+
+def test_a_time_of_an_earlier_version_counts_alone_if_nothing_was_closed() -> None:
+    clock = LogClock()
+    clock.guess(_START, [])
+    assert clock.time_ms == _START
+    assert clock.elapsed_ms == _START
+
+
+def test_a_range_counts_for_five_seconds_above_the_second_one() -> None:
+    clock = _running(_A, _B)
+    for ahead_ms in (LEAD_MS, LEAD_MS + 1):
+        _hear(clock, _A, _START + ahead_ms)
+        assert (clock.shown_ms, clock.time_ms) == (_START, _START + LEAD_MS)

@@ -12,13 +12,14 @@ from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN
 from tests.unit.processor.partitions import Partitions
 from tidegate.hlc import ZERO
+from tidegate.processor import log_step, status
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.push_policy import PushPolicy
 from tidegate.processor.range_facts import Condition, RangeFacts
 from tidegate.processor.status import RangesIn
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import AbortTxn, RangeId, Trigger
+from tidegate.raftlog.entry import AbortTxn, Generation, RangeId, Trigger
 from tidegate.raftlog.request import Scan
 from tidegate.spans import EVERYTHING, Span
 
@@ -59,6 +60,7 @@ def test_the_oldest_transaction_is_told_with_its_intents_and_anchor() -> None:
     assert (told.txn.txn_id, told.txn.anchor_key, told.txn.intents) == (txn(1), b"anchor", 2)
     assert (told.txn.began, told.txn.timestamp) == (at(2), at(2))
     assert told.push is None
+    assert (told.entries, told.since_ms, told.offset) == (0, None, None)
 
 
 def test_a_push_without_an_answer_is_told_with_how_often_it_was_sent() -> None:
@@ -116,6 +118,28 @@ def test_a_quarantined_range_is_told_with_the_place_of_its_cause() -> None:
     assert told.scan.next_key == _HIGH.start
 
 
+def test_a_range_that_catches_up_is_told_with_what_is_left_of_its_backlog(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a restart the partition reads these entries again, and so does not know how many there are."""
+    monkeypatch.setattr(log_step, "_DRAIN_MAX", 2)
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    healing = log.open_range(1, PLAIN.span)
+    healing.unreadable()
+    healing.snapshot(close=2, high=2)
+    driven = active(_FEED)
+    (scan,) = (each for each in driven.step(log.partitions[0]).requests if isinstance(each, Scan))
+    for seconds in (3, 4, 5, 6):
+        healing.apply(PLAIN.put(seconds, seconds, "after"), close=seconds - 0.5)
+    healing.scanned(scan)
+    driven.step(log.partitions[0])
+    for partition, entries in ((driven, 3), (Driven.restored(driven.state), 0)):
+        told = facts(partition)
+        assert (told.condition, told.entries, told.offset) == (Condition.CATCHING_UP, entries, 5)
+        assert (told.since_ms, told.parents, told.scan) == (None, (), None)
+
+
 def test_a_parked_range_is_told_with_its_parents_and_since_when() -> None:
     log = HandLog(partitions=2)
     log.describe(PLAIN)
@@ -128,8 +152,8 @@ def test_a_parked_range_is_told_with_its_parents_and_since_when() -> None:
     told = facts(partitions.driven[0], 2)
     assert (told.condition, told.parents, told.entries) == (Condition.PARKED, (1,), 2)
     assert (told.since_ms, told.span) == (at(7).wall_ms, _HIGH)
-    status = partitions.driven[0].processor.status()
-    assert (status.backlog_entries, status.log_time_ms) == (2, at(8).wall_ms)
+    found = partitions.driven[0].processor.status()
+    assert (found.backlog_entries, found.log_time_ms) == (2, at(8).wall_ms)
 
 
 def test_a_range_between_its_split_and_its_snapshot_is_changing() -> None:
@@ -165,3 +189,34 @@ def test_the_ranges_of_a_span_are_those_that_have_its_keys(span: Span, ranges: l
     assert [item.range_id for item in found.spans] == ranges
     assert {each.range_id for each in found.slowest} == set(ranges)
     assert found.complete
+
+
+def test_of_the_ranges_of_a_span_only_those_that_work_are_live() -> None:
+    log = HandLog(partitions=1)
+    log.open_range(1, _LOW)
+    log.open_range(2, _HIGH).unreadable()
+    log.open_range(3, OTHER.span, chunk=0, chunks=2)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    found = driven.processor.ranges_in(EVERYTHING)
+    assert [(item.range_id, item.live) for item in found.spans] == [(1, True), (2, False), (3, False)]
+
+
+def test_spans_are_complete_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "_SPANS_MAX", 2)
+    log = HandLog(partitions=1)
+    log.open_range(1, _LOW)
+    log.open_range(2, _HIGH)
+    log.open_range(3, OTHER.span)
+    driven = Driven()
+    driven.run(log.partitions[0])
+    for span, ranges, complete in ((PLAIN.span, 2, True), (EVERYTHING, 3, False)):
+        found = driven.processor.ranges_in(span)
+        assert (len(found.spans), len(found.slowest), found.complete) == (2, ranges, complete)
+
+
+def test_a_range_that_heals_without_a_scan_is_refused() -> None:
+    told = RangeFacts(RangeId(1), Generation(1), Condition.PARKED, _LOW, ZERO, ZERO)
+    assert RangeFacts.from_json(told.to_json()) == told
+    with pytest.raises(ValueError, match="has no scan"):
+        RangeFacts.from_json({**told.to_json(), "state": Condition.HEALING.value})

@@ -376,7 +376,11 @@ def test_a_short_portion_grows_again() -> None:
     assert pace.log_bytes == 64 << 10
     pace.note(1_000, 1_000_000)
     assert pace.log_bytes == 67_108
-    for _ in range(8):
+    pace.note(1, 1 << 25)
+    assert pace.log_bytes == 2
+    pace.note(1, 1 << 27)
+    assert pace.log_bytes == 1
+    for _ in range(22):
         pace.note(1_000, 1_000)
     assert pace.log_bytes == 1 << 20
 
