@@ -315,6 +315,7 @@ class RangeClaims:
                 self._leave_crowd(crowd, new.range_id)
             crowd.gone = True
             self._touched.add(crowd.start)
+            self._moved |= new.generation != old.generation
 
     def _leave_crowd(self, crowd: Crowd, range_id: RangeId) -> None:
         crowd.leave(range_id)

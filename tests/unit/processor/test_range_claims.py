@@ -340,6 +340,15 @@ def test_a_range_that_was_clear_counts_no_more_once_its_keys_are_in_a_crowd() ->
     assert counted_spans(claims, *narrow) == [[], [], []]
 
 
+def test_a_crowd_is_told_with_the_generations_that_its_ranges_have_now() -> None:
+    claims = RangeClaims(ClaimBounds(claims=2))
+    counted_spans(claims, *all_claim(range(20), 5))
+    counted_spans(claims, claim_of(3, 6, 0, 10))
+    told = {claim.range_id: claim.generation for claim in claims.overlaps[0].claims}
+    assert told == {range_id: 6 if range_id == 3 else 5 for range_id in told}
+    assert 3 in told
+
+
 # ---- when crowds are looked at
 
 
