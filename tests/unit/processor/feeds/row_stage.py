@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import HandTable, at, update_of
+from tests.hand_log import HandLog, HandTable, at, update_of
+from tests.unit.processor.schemed import schemas_for, schemed_options
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.batch import LogRecord, OutputRecord
+from tidegate.processor.batch import LogRecord, OutputRecord, SchemedTopic, UnframedRecord
 from tidegate.processor.feeds.feed_table import PartitionFeeds
 from tidegate.processor.feeds.kernel_rows import BatchEmission, KernelRows
 from tidegate.processor.feeds.kernels import Kernel
@@ -17,6 +18,7 @@ from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.processor.feeds.version_rows import PartitionRows
+from tidegate.processor.feeds.written_versions import WrittenVersions
 from tidegate.raftlog.entry import RaftIndex, RangeId
 from tidegate.ranges.version import Version
 from tidegate.rows import table_id_of
@@ -124,7 +126,7 @@ class Stage:
 
 def three_feeds(stage: Stage) -> list[PartitionFeed]:
     return [
-        stage.begin("t", [TABLE], 2.5),
+        stage.begin("t", [TABLE], 2),
         stage.begin("other", [OTHER]),
         stage.begin("both", [OTHER, TABLE], 4),
     ]
@@ -148,3 +150,44 @@ class Written(NamedTuple):
         """Whether a feed is given it live."""
         wanted = self.table < 2 and 104 + self.table in feed.table_ids
         return wanted and not self.omitted and at(self.seconds) > feed.start
+
+
+def unframed(number: int) -> UnframedRecord:
+    to = SchemedTopic("t", 1, schemas_for(TABLE.descriptor, schemed_options()))
+    return UnframedRecord(to, b"%d" % number, b"", 0, [])
+
+
+class _Log(NamedTuple):
+    """Written versions, as commands of a log, and where each version stands in it."""
+
+    records: Sequence[LogRecord]
+    places: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, written: Sequence[Written], first: int) -> _Log:
+        """Two versions of each command, each with its number as row id."""
+        log = HandLog(1)
+        opened = log.open_range(7, TABLE.span)
+        opened.index = first - 1
+        ops = [
+            TABLES[each.table].put(each.seconds, number, "v") for number, each in enumerate(written, first)
+        ]
+        for begin in range(0, len(ops), 2):
+            opened.apply(*ops[begin : begin + 2])
+        return cls(log.partitions[0], [(1 + number // 2, number % 2) for number in range(len(ops))])
+
+
+def written_versions(
+    stage: Stage, written: Sequence[Written], refused: Sequence[int], before: list[Version]
+) -> WrittenVersions:
+    """Rows that a kernel has written when it followed the log; it refused those at some places."""
+    log = _Log.of(written, 1)
+    feeds: dict[int, FeedRecords] = {}
+    for number, feed in enumerate(stage.feeds.live):
+        mine = [at for at, each in enumerate(written) if at not in refused and each.is_of(feed)]
+        if mine:
+            records = [by_kernel("t", 1 + at) for at in mine]
+            feeds[number] = FeedRecords(records, [], mine)
+    high = max(each.seconds for each in written)
+    taken = Taken(feeds, [*refused], {104: at(high)})
+    return WrittenVersions(log.records, log.places, taken, at(high), stage.stage.plan_number, before)

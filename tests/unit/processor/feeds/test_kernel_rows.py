@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 from hypothesis import example, given
@@ -18,17 +18,18 @@ from tests.unit.processor.driving import Driven
 from tests.unit.processor.feeds.row_stage import (
     OTHER,
     TABLE,
-    TABLES,
     Stage,
     Written,
     by_kernel,
     three_feeds,
+    unframed,
+    written_versions,
 )
-from tests.unit.processor.schemed import schemas_for, schemed_options
 from tidegate.changefeed.definition.feed import FeedId
+from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.batch import LogRecord, OutputRecord, SchemedTopic, StepResult, UnframedRecord
+from tidegate.processor.batch import LogRecord, OutputRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.kernel_rows import BatchEmission, KernelRows
 from tidegate.processor.feeds.kernels import Kernel
@@ -37,7 +38,7 @@ from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.processor.feeds.taken_versions import FeedEmission
 from tidegate.processor.feeds.version_rows import PartitionRows
-from tidegate.processor.feeds.written_versions import WrittenRows, WrittenVersions
+from tidegate.processor.feeds.written_versions import WrittenRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.raftlog.entry import WriteValue
 from tidegate.ranges.version import Version
@@ -276,6 +277,28 @@ def test_a_parted_feed_tells_the_highest_timestamps_of_its_own_tables_alone() ->
     assert again.highs == {}
 
 
+def test_a_refused_version_of_a_parted_feed_shows_what_it_replaced() -> None:
+    stage = Stage({1})
+    feed = stage.begin("diff", [TABLE], options=FeedOptions(diff=True))
+    old = TABLE.pair(1, "old")[1]
+    emitted = stage.stage.emit_some(
+        feed, None, [Written(0, 5).version(1)._replace(prev_value=old)], is_first=True
+    )
+    assert emitted is not None
+    (record,) = emitted.feeds[0].records
+    assert b'"before": {"id": 1, "v": "old"}' in (record.value or b"")
+
+
+def test_a_feed_that_has_failed_is_given_nothing_and_others_go_on() -> None:
+    stage = Stage({0, 1})
+    feeds = three_feeds(stage)
+    written = [Written(0, 6), Written(1, 6), Written(0, 5)]
+    feeds[2].fail("it has failed")
+    emitted = stage.stage.emit(stage.feeds.live, _versions(written))
+    assert emitted is not None
+    assert _told(emitted) == _expected(feeds[:2], written, {0, 1})
+
+
 @pytest.mark.parametrize("refused", [frozenset[int](), frozenset({1, 3})])
 def test_rows_that_a_scan_found_are_a_feeds_wherever_it_starts_and_read_at_the_time_of_the_scan(
     refused: frozenset[int],
@@ -293,42 +316,6 @@ def test_rows_that_a_scan_found_are_a_feeds_wherever_it_starts_and_read_at_the_t
 # ---- versions whose rows are written already ----
 
 
-class _Log(NamedTuple):
-    """Written versions, as commands of a log, and where each version stands in it."""
-
-    records: Sequence[LogRecord]
-    places: list[tuple[int, int]]
-
-    @classmethod
-    def of(cls, written: Sequence[Written], first: int) -> _Log:
-        """Two versions of each command, each with its number as row id."""
-        log = HandLog(1)
-        opened = log.open_range(7, TABLE.span)
-        opened.index = first - 1
-        ops = [
-            TABLES[each.table].put(each.seconds, number, "v") for number, each in enumerate(written, first)
-        ]
-        for begin in range(0, len(ops), 2):
-            opened.apply(*ops[begin : begin + 2])
-        return cls(log.partitions[0], [(1 + number // 2, number % 2) for number in range(len(ops))])
-
-
-def _written_versions(
-    stage: Stage, written: Sequence[Written], refused: Sequence[int], before: list[Version]
-) -> WrittenVersions:
-    """Rows that a kernel has written when it followed the log; it refused those at some places."""
-    log = _Log.of(written, 1)
-    feeds: dict[int, FeedRecords] = {}
-    for number, feed in enumerate(stage.feeds.live):
-        mine = [at for at, each in enumerate(written) if at not in refused and each.is_of(feed)]
-        if mine:
-            records = [by_kernel("t", 1 + at) for at in mine]
-            feeds[number] = FeedRecords(records, [], mine)
-    high = max(each.seconds for each in written)
-    taken = Taken(feeds, [*refused], {104: at(high)})
-    return WrittenVersions(log.records, log.places, taken, at(high), stage.stage.plan_number, before)
-
-
 _BY_KERNEL, _BY_PYTHON = True, False
 
 
@@ -337,10 +324,10 @@ def test_written_rows_come_with_what_stood_before_and_behind_them() -> None:
     feeds = three_feeds(stage)
     live = stage.feeds.live
     assert stage.stage.ready(live) is not None
-    first = _written_versions(
+    first = written_versions(
         stage, [Written(0, 3), Written(1, 5), Written(0, 6)], [1], [Written(0, 5).version(20)]
     )
-    second = _written_versions(stage, [Written(0, 4)], [], [])
+    second = written_versions(stage, [Written(0, 4)], [], [])
     shared = [Written(1, 6).version(30), Written(1, 2).version(31)]
     emitted = stage.stage.emit_written(live, [first, second], shared)
     assert emitted is not None
@@ -359,6 +346,19 @@ def test_written_rows_come_with_what_stood_before_and_behind_them() -> None:
     assert stage.kernel.given == [[20], [30, 31]]
 
 
+def test_written_rows_without_ids_follow_each_other_too() -> None:
+    stage = Stage()
+    three_feeds(stage)
+    live = stage.feeds.live
+    assert stage.stage.ready(live) is not None
+    parts = [written_versions(stage, [Written(0, 3)], [], []) for _ in range(2)]
+    for number, part in enumerate(parts):
+        part.rows = Taken({0: FeedRecords([], [unframed(number)], [0])}, [], {})
+    emitted = stage.stage.emit_written(live, parts, [])
+    assert emitted is not None
+    assert [each.unframed for each in emitted.feeds] == [[unframed(0), unframed(1)]]
+
+
 def test_a_feed_that_has_failed_is_given_nothing_of_what_follows() -> None:
     stage = Stage({20})
     three_feeds(stage)
@@ -366,8 +366,8 @@ def test_a_feed_that_has_failed_is_given_nothing_of_what_follows() -> None:
     assert stage.stage.ready(live) is not None
     damaged = Written(0, 5).version(20)._replace(value=b"\0\0\0\0\x0a\xff")
     parts = [
-        _written_versions(stage, [Written(0, 3)], [], []),
-        _written_versions(stage, [Written(0, 6), Written(1, 6)], [], [damaged]),
+        written_versions(stage, [Written(0, 3)], [], []),
+        written_versions(stage, [Written(0, 6), Written(1, 6)], [], [damaged]),
     ]
     emitted = stage.stage.emit_written(live, parts, [Written(0, 6).version(30)])
     assert emitted is not None
@@ -383,7 +383,7 @@ def _unwritten(stage: Stage, what: str) -> BatchEmission | None:
     live = stage.feeds.live
     assert stage.stage.ready(live) is not None
     before = [Written(0, 5).version(20)] if what == "broken before" else []
-    written = _written_versions(stage, [Written(0, 3)], [], before)
+    written = written_versions(stage, [Written(0, 3)], [], before)
     shared = [Written(0, 6).version(30)] if what == "broken behind" else []
     if what == "another plan":
         written.plan -= 1
@@ -394,7 +394,7 @@ def _unwritten(stage: Stage, what: str) -> BatchEmission | None:
 
 
 @pytest.mark.parametrize("what", ["another plan", "broken before", "broken behind", "no kernel", "nothing"])
-def test_python_takes_written_versions_of_another_plan_and_all_of_them_if_the_kernel_broke(what: str) -> None:
+def test_python_takeswritten_versions_of_another_plan_and_all_of_them_if_the_kernel_broke(what: str) -> None:
     stage = Stage()
     three_feeds(stage)
     assert (_unwritten(stage, what) is None) == (what != "nothing")
@@ -436,7 +436,7 @@ def test_a_plan_has_the_versions_of_wanted_tables_and_a_lane_for_each_of_their_f
     stage.rows.learn(update_of(HandTable.of(106, "unwanted").descriptor))
     assert stage.stage.ready(stage.feeds.live) is not None
     (plan,) = stage.kernel.plans
-    assert [(table.table_id, table.start) for table in plan] == [(104, at(2.5)), (105, at(0))]
+    assert [(table.table_id, table.start) for table in plan] == [(104, at(2)), (105, at(0))]
     lanes = [[lane.feed for lane in each.lanes or ()] for table in plan for each in table.versions]
     assert lanes == [[0, 2], [1, 2]]
     assert stage.stage.ready([]) is not None
@@ -511,9 +511,7 @@ def test_any_difference_between_the_kernel_and_python_ends_the_process(what: str
     stage = Stage()
     feeds = three_feeds(stage)
     record, before = by_kernel("t", 1), by_kernel("t", 0)
-    of_schemas = UnframedRecord(
-        SchemedTopic("t", 1, schemas_for(TABLE.descriptor, schemed_options())), b"", b"", 0, []
-    )
+    of_schemas = unframed(1)
     stage.rows.raise_high(104, at(5))
     emitted = BatchEmission([FeedEmission(feeds[0], [record], [of_schemas], None)], {104: at(3), 105: at(6)})
     result = StepResult(None, outputs={feeds[0].id: [before]}, unframed={feeds[0].id: [of_schemas] * 2})
@@ -549,3 +547,34 @@ def test_a_failure_that_both_tell_is_no_difference() -> None:
     gone = BatchEmission([FeedEmission(feeds[0], [by_kernel("t", 1)], [], error)], {})
     with pytest.raises(StateError, match="differ in records of feed 't'"):
         _compared(stage, gone, StepResult(None), lambda: None)
+
+
+@pytest.mark.parametrize("records", [0, 2])
+@pytest.mark.parametrize("others", [0, 2])
+def test_only_what_python_adds_is_compared(records: int, others: int) -> None:
+    stage = Stage()
+    feed = three_feeds(stage)[0]
+    result = StepResult(None)
+    if records:
+        result.outputs[feed.id] = [by_kernel("t", 9)] * records
+    if others:
+        result.unframed[feed.id] = [unframed(9)] * others
+    emitted = BatchEmission([FeedEmission(feed, [by_kernel("t", 1)], [unframed(1)], None)], {})
+
+    def change() -> None:
+        result.records_of(feed.id).append(by_kernel("t", 1))
+        result.unframed.setdefault(feed.id, []).append(unframed(1))
+
+    _compared(stage, emitted, result, change)
+    with pytest.raises(StateError, match="differ in records without ids of feed 't', at 0 of 0"):
+        _compared(stage, emitted, result, lambda: result.records_of(feed.id).append(by_kernel("t", 1)))
+
+
+def test_of_what_differs_a_part_is_shown() -> None:
+    stage = Stage()
+    feed = three_feeds(stage)[0]
+    long = by_kernel("t", 1)._replace(value=b"x" * 600)
+    emitted = BatchEmission([FeedEmission(feed, [long], [], None)], {})
+    with pytest.raises(StateError) as raised:
+        _compared(stage, emitted, StepResult(None), lambda: None)
+    assert f"0 of 0: {repr(long)[:500]} by the kernel, nothing by Python" in str(raised.value)
