@@ -275,6 +275,11 @@ def test_a_parted_feed_tells_the_highest_timestamps_of_its_own_tables_alone() ->
     again = stage.stage.emit_some(feeds[0], taken, shared, is_first=False)
     assert again is not None
     assert again.highs == {}
+    at_start = _versions([Written(0, 2)])
+    taken = stage.stage.make_shared_records(stage.feeds.live, at_start, [])
+    none = stage.stage.emit_some(feeds[0], taken, at_start, is_first=True)
+    assert none is not None
+    assert none.highs == {}, "it starts there"
 
 
 def test_a_refused_version_of_a_parted_feed_shows_what_it_replaced() -> None:
