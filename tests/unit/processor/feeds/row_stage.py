@@ -53,7 +53,9 @@ class PlainKernel:
             table = None if version.key[:1] == b"\2" else tables.get(table_id_of(version.key))
             if table is None or version.timestamp <= table.start or version.omit_in_rangefeeds:
                 continue
-            lanes = [each for each in table.versions if each.since <= version.timestamp][-1].lanes
+            lanes = None
+            for each in table.versions:
+                lanes = each.lanes if each.since <= version.timestamp else lanes
             if version.raft_index in self.refuses or lanes is None:
                 refused.append(place)
                 continue
@@ -87,8 +89,11 @@ class Opener:
         self.checks = checks
         self.opened: list[PlainKernel] = []
         self.refuses: frozenset[int] = frozenset()
+        self.has_none = False
 
     def open(self) -> Kernel | None:
+        if self.has_none:
+            return None
         self.opened.append(PlainKernel())
         self.opened[-1].refuses = self.refuses
         return self.opened[-1]

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.hand_log import HandTable, at, update_of
+from tidegate.errors import EncodingError
 from tidegate.hlc import MAX, Timestamp
 from tidegate.processor.batch import StateTable
 from tidegate.processor.feeds.refused_versions import REFUSED_PREFIX, RefusedVersion, RefusedVersions
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.state import state_pb2 as pb
+from tidegate.processor.state.row_shape import is_shaped
 from tidegate.processor.state.stored_frame import pack
+from tidegate.raftlog.entry import DescriptorUpdate, RaftIndex, RangeId
+from tidegate.ranges.version import Version
+from tidegate.rows import Row
 
 _TABLES: Final = (104, 105)
 _TIMES: Final = [Timestamp(wall, 1) for wall in range(5)]
@@ -247,3 +255,86 @@ def test_the_lowest_of_stored_refusals_is_never_above_the_highest(
     assert refused.after(104, 8) == RefusedVersion(lowest, 21, Timestamp(5, 1))
     refused.note_known(104, 21)
     assert refused.has(104, 9)
+
+
+# ---- among the versions of a partition ----
+
+_TABLE: Final = HandTable.of(104, "t", "id INT, v STRING")
+_DAMAGED: Final = b"\1\xff"
+
+
+def _update(number: int) -> DescriptorUpdate:
+    """Version ``number``, valid from second ``number`` on."""
+    return update_of(replace(_TABLE.descriptor, version=number, modified=at(number)))
+
+
+def _learn(rows: PartitionRows, *numbers: int) -> None:
+    for number in numbers:
+        rows.learn(_update(number))
+
+
+def _refuse_damaged(rows: PartitionRows, *numbers: int) -> None:
+    for number in numbers:
+        with pytest.raises(EncodingError):
+            rows.learn(_update(number)._replace(descriptor=_DAMAGED))
+
+
+def _read(rows: PartitionRows, seconds: float) -> Row | Exception | None:
+    op = _TABLE.put(seconds, 1, "a")
+    version = Version(op.key, op.timestamp, op.value or b"", None, False, RangeId(7), RaftIndex(11), 0)
+    (row,) = rows.decode([version], {104})
+    return row
+
+
+def _restored(rows: PartitionRows) -> PartitionRows:
+    changes = [*rows.freeze()]
+    assert all(is_shaped(*change) for change in changes)
+    state = {key: value for _, key, value in changes if value is not None}
+    assert len(state) == len(rows)
+    again = PartitionRows()
+    again.restore(state.items())
+    return again
+
+
+def test_a_version_that_was_refused_before_an_older_one_was_known_is_remembered() -> None:
+    rows = PartitionRows()
+    _refuse_damaged(rows, 3)
+    _learn(rows, 2, 4)
+    for each in (rows, _restored(rows)):
+        assert not each.unfit(104)
+        assert "version 3 of table t (104)" in str(_read(each, 3.5))
+        assert [isinstance(_read(each, seconds), Row) for seconds in (2.5, 4.5)] == [True, True]
+
+
+def test_of_refused_versions_that_count_as_one_the_others_stay_refused_when_one_is_taken() -> None:
+    rows = PartitionRows()
+    _learn(rows, 1)
+    _refuse_damaged(rows, *range(2, 9))
+    _learn(rows, 9)
+    _refuse_damaged(rows, 10, 11)
+    _learn(rows, 11)
+    for each in (rows, _restored(rows)):
+        assert "version 10 of table t (104)" in str(_read(each, 10.5))
+        assert isinstance(_read(each, 11.5), Row)
+        _learn(each, 10)
+        assert isinstance(_read(each, 10.5), Row)
+
+
+def test_a_copy_of_a_refused_version_does_nothing_once_a_later_one_is_known() -> None:
+    rows = PartitionRows()
+    _learn(rows, 1)
+    _refuse_damaged(rows, 2)
+    with pytest.raises(EncodingError):
+        rows.learn(_update(2)._replace(descriptor=_DAMAGED))
+    _learn(rows, 3)
+    rows.learn(_update(2)._replace(descriptor=_DAMAGED))
+    assert not rows.unfit(104)
+    assert "version 2 of table t (104)" in str(_read(rows, 2.5))
+
+
+def test_a_version_that_is_refused_behind_a_later_one_makes_the_table_not_unfit() -> None:
+    rows = PartitionRows()
+    _learn(rows, 1, 3)
+    _refuse_damaged(rows, 2)
+    assert not rows.unfit(104)
+    assert [isinstance(_read(rows, seconds), Row) for seconds in (1.5, 2.5, 3.5)] == [True, False, True]
