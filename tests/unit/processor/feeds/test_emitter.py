@@ -22,6 +22,7 @@ from tidegate.changefeed.text import json_text
 from tidegate.errors import FeedError, RowError
 from tidegate.hlc import ZERO
 from tidegate.processor.batch import OutputRecord
+from tidegate.processor.feeds import emitter as emitter_module
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.processor.feeds.version_rows import Decoded, TableRowError
 from tidegate.processor.written_records import row_size
@@ -238,3 +239,19 @@ def test_the_tombstone_behind_a_deletion_has_its_key_and_headers_and_counts(
     assert into.size == sum(row_size(each.key, each.value, each.headers) for each in (first, tombstone))
     into.entry_bytes = into.size - 1
     assert (emitter.emit([version], [gone], Emission([], [], into.entry_bytes)) is None) == (index == 0)
+
+
+@pytest.mark.parametrize("options", [WITH_MARKERS, FeedOptions(format=Format.AVRO)], ids=["json", "avro"])
+def test_a_row_whose_value_has_more_bytes_than_a_row_may_have_fails_its_feed(
+    options: FeedOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Emitter(options, ZERO, {104: Destination("plain", 3)})
+    emitted = Emission([], [])
+    assert feed.emit([_version(1)], [_row(1)], emitted) is None
+    (record,) = emitted.records or emitted.unframed
+    assert record.value is not None
+    monkeypatch.setattr(emitter_module, "ROW_BYTES_MAX", len(record.value))
+    assert feed.emit([_version(1)], [_row(1)], Emission([], [])) is None
+    monkeypatch.setattr(emitter_module, "ROW_BYTES_MAX", len(record.value) - 1)
+    error = feed.emit([_version(1)], [_row(1)], Emission([], []))
+    assert "the row is too large: its value becomes more than" in str(error)
