@@ -22,7 +22,7 @@ from tidegate.errors import DescriptorConflict, EncodingError
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StateTable
 from tidegate.processor.config import ProcessorConfig
-from tidegate.processor.feeds.descriptor_room import VERSION_BYTES, DescriptorLimits
+from tidegate.processor.feeds.descriptor_room import VERSION_BYTES, DescriptorLimits, DescriptorRoom
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state import state_pb2 as pb
@@ -284,73 +284,6 @@ def test_rows_of_a_refused_version_are_not_read_by_an_older_one_when_a_later_one
 _DAMAGED: Final = b"\1\xff"
 
 
-def _refuse(rows: PartitionRows, *numbers: int) -> None:
-    for number in numbers:
-        with pytest.raises(EncodingError):
-            rows.learn(update_of(_version(number))._replace(descriptor=_DAMAGED))
-
-
-def _read(rows: PartitionRows, seconds: float) -> Row | Exception | None:
-    op = _TABLE.put(seconds, 1, "a")
-    version = Version(op.key, op.timestamp, op.value or b"", None, False, RangeId(7), RaftIndex(11), 0)
-    (row,) = rows.decode([version], {104})
-    return row
-
-
-def _reopened(rows: PartitionRows) -> PartitionRows:
-    changes = [*rows.freeze()]
-    assert all(is_shaped(*change) for change in changes)
-    state = {key: value for _, key, value in changes if value is not None}
-    assert len(state) == len(rows)
-    again = PartitionRows(_EAGER)
-    again.restore(state.items())
-    return again
-
-
-def test_a_version_that_was_refused_before_an_older_one_was_known_is_remembered() -> None:
-    rows = _rows()
-    _refuse(rows, 3)
-    _learn(rows, 2, 4)
-    for each in (rows, _reopened(rows)):
-        assert not each.unfit(104)
-        assert "version 3 of table t (104)" in str(_read(each, 3.5))
-        assert [isinstance(_read(each, seconds), Row) for seconds in (2.5, 4.5)] == [True, True]
-
-
-def test_of_refused_versions_that_count_as_one_the_others_stay_refused_when_one_is_taken() -> None:
-    rows = _rows()
-    _learn(rows, 1)
-    _refuse(rows, *range(2, 9))
-    _learn(rows, 9)
-    _refuse(rows, 10, 11)
-    _learn(rows, 11)
-    for each in (rows, _reopened(rows)):
-        assert "version 10 of table t (104)" in str(_read(each, 10.5))
-        assert isinstance(_read(each, 11.5), Row)
-        _learn(each, 10)
-        assert isinstance(_read(each, 10.5), Row)
-
-
-def test_a_copy_of_a_refused_version_does_nothing_once_a_later_one_is_known() -> None:
-    rows = _rows()
-    _learn(rows, 1)
-    _refuse(rows, 2)
-    with pytest.raises(EncodingError):
-        rows.learn(update_of(_version(2))._replace(descriptor=_DAMAGED))
-    _learn(rows, 3)
-    rows.learn(update_of(_version(2))._replace(descriptor=_DAMAGED))
-    assert not rows.unfit(104)
-    assert "version 2 of table t (104)" in str(_read(rows, 2.5))
-
-
-def test_a_version_that_is_refused_behind_a_later_one_makes_the_table_not_unfit() -> None:
-    rows = _rows()
-    _learn(rows, 1, 3)
-    _refuse(rows, 2)
-    assert not rows.unfit(104)
-    assert [isinstance(_read(rows, seconds), Row) for seconds in (1.5, 2.5, 3.5)] == [True, False, True]
-
-
 def test_there_is_room_after_a_restart_where_there_was_some_before() -> None:
     limits = DescriptorLimits(6 * _SIZE, 4 * _SIZE, 64 << 10, 2, 6 * _SIZE, 12 * _SIZE)
     rows = _rows(limits)
@@ -437,6 +370,73 @@ def test_many_wide_descriptors_are_kept_as_bytes() -> None:
         rows.learn(update_of(replace(_TABLE.descriptor, id=table_id, columns=columns)))
     assert not rows.catalog._codecs
     assert rows.lengths(200).columns == len(columns)
+
+
+# ---- when unneeded versions are looked for ----
+
+_ROOM: Final = 1 << 40
+_UNIT: Final = 1_000 + VERSION_BYTES
+
+
+def _looks(room: DescriptorRoom, count: int, *, keeps: bool = False, is_wanted: bool = False) -> list[bool]:
+    """Whether to look before each of some versions, which are kept or not."""
+    looks = []
+    for _ in range(count):
+        looks.append(room.must_look(1_000, is_wanted=is_wanted))
+        if keeps:
+            room.note_kept(1_000)
+    return looks
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_one_look_follows_another_when_so_many_bytes_have_come(more: int) -> None:
+    room = DescriptorRoom(DescriptorLimits(0, 2 * _UNIT + more, 0, 0, _ROOM, _ROOM))
+    assert _looks(room, 1) == [True], "so much may have come before a restart"
+    for _ in range(2):
+        room.looked()
+        assert _looks(room, 4) == [False, more == 0, True, True]
+
+
+def test_one_look_follows_another_when_what_was_left_has_grown_so_many_times() -> None:
+    room = DescriptorRoom(DescriptorLimits(2 * _UNIT, 0, 0, 2, _ROOM, _ROOM))
+    assert _looks(room, 4, keeps=True) == [False, False, True, True]
+    room.looked()
+    assert _looks(room, 5, keeps=True) == [False] * 4 + [True]
+    for _ in range(9):
+        room.give_back(1_000)
+    assert room.used_bytes == 0
+    room.looked()
+    assert _looks(room, 3, keeps=True) == [False, False, True]
+
+
+def test_what_is_above_the_bound_of_unwanted_tables_is_looked_through_however_little_it_has_grown() -> None:
+    limits = DescriptorLimits(9 * _UNIT, 0, 0, 9, 2 * _UNIT, 4 * _UNIT)
+    assert _looks(DescriptorRoom(limits), 4, keeps=True, is_wanted=True) == [False, False, True, True]
+
+
+@pytest.mark.parametrize(("full", "look"), [(2, 4), (4, 2)])
+def test_where_a_version_would_be_refused_fewer_bytes_have_to_come(full: int, look: int) -> None:
+    room = DescriptorRoom(DescriptorLimits(0, look * _UNIT, full * _UNIT, 0, 2 * _UNIT, _ROOM))
+    for _ in range(2):
+        room.note_kept(1_000)
+    room.looked()
+    assert _looks(room, 3) == [False, True, True]
+    room.looked()
+    assert _looks(room, 4, is_wanted=True) == [number >= look for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(("is_wanted", "most"), [(False, 2), (True, 3)])
+def test_versions_are_taken_up_to_the_bound(is_wanted: bool, most: int) -> None:
+    room = DescriptorRoom(DescriptorLimits(0, 0, 0, 0, 2 * _UNIT, 3 * _UNIT))
+    for _ in range(most):
+        room.require(1_000, is_wanted=is_wanted)
+        room.note_kept(1_000)
+    with pytest.raises(DescriptorConflict, match="there is no room for its 1000 bytes"):
+        room.require(1_000, is_wanted=is_wanted)
+    room.give_back(1_000)
+    room.require(1_000, is_wanted=is_wanted)
+    with pytest.raises(DescriptorConflict, match="there is no room for its 1001 bytes"):
+        room.require(1_001, is_wanted=is_wanted)
 
 
 # ---- in a partition ----

@@ -28,6 +28,10 @@ from tidegate.changefeed.lifecycle.control import (
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import ZERO, ResolvedTimestamp, Timestamp
 from tidegate.processor.batch import ControlRecord
+from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.range_waits import Reach
+from tidegate.processor.feeds.version_rows import Starts
 from tidegate.raftlog.entry import DescriptorUpdate, Offset, Op, RaftIndex, RangeId
 from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import Claim, HandOff
@@ -457,3 +461,71 @@ def test_a_feed_that_was_given_up_before_its_start_may_lack_any_of_the_keys_that
     span = Span(b"a", b"m")
     told = feeds.tell_failures(_handed_on(span))
     assert told == _handed_on(span)._replace(told_gaps=(ToldGaps(_ID, (Gap(span, complete_to),)),))
+
+
+# ---- what steps and ranges ask
+
+
+def _table_of(*feeds: Activate) -> PartitionFeeds:
+    table = PartitionFeeds(0)
+    for message in feeds:
+        feed = PartitionFeed(message, None)
+        feed.activate(message)
+        table.answer(feed)
+    return table
+
+
+_DIFF = replace(WITH_MARKERS, diff=True)
+
+
+def _four_feeds() -> PartitionFeeds:
+    return _table_of(
+        activation([PLAIN.descriptor], start=at(7), feed_id="plain"),
+        activation([OTHER.descriptor], _DIFF, start=at(4), feed_id="diff"),
+        activation([PLAIN.descriptor, OTHER.descriptor], start=at(5), feed_id="both"),
+        activation([PLAIN.descriptor], start=at(6), feed_id="again"),
+    )
+
+
+def test_rows_are_wanted_from_the_lowest_start_and_previous_values_only_where_a_feed_shows_them() -> None:
+    feeds = _four_feeds()
+    assert (feeds.wanted_tables, feeds.wanted_previous) == (frozenset({104, 105}), frozenset({105}))
+    assert feeds.starts == Starts({104: at(5), 105: at(4)}, {105: at(4)})
+    assert [feeds.want_previous(table.span) for table in (PLAIN, OTHER)] == [False, True]
+    feeds.remove(FeedId("diff"), FeedEpoch(1), ZERO)
+    assert (feeds.wanted_tables, feeds.wanted_previous) == (frozenset({104, 105}), frozenset[int]())
+    assert feeds.starts == Starts({104: at(5), 105: at(5)}, {})
+    assert [feeds.want_previous(table.span) for table in (PLAIN, OTHER)] == [False, False]
+
+
+def test_a_checkpoint_names_all_active_feeds_but_those_with_gaps() -> None:
+    feeds = _four_feeds()
+    for with_gaps in ((), ("plain",), ("plain", "both"), ("plain", "diff", "both", "again")):
+        named = feeds.active_feeds([FeedId(each) for each in with_gaps])
+        assert [each.feed_id for each in named] == [
+            each for each in ("plain", "diff", "both", "again") if each not in with_gaps
+        ]
+
+
+def test_the_lowest_start_is_that_of_the_feeds_that_miss_versions_and_can_be_given_them() -> None:
+    feeds = _four_feeds()
+    told = [
+        feeds.lowest_start(span, at(below), Reach(ZERO, at(kept)))
+        for span, below, kept in (
+            (PLAIN.span, 9, 0),
+            (OTHER.span, 9, 0),
+            (PLAIN.span, 9, 5.5),
+            (PLAIN.span, 5, 0),
+            (Span(b"\x88", b"\x89"), 9, 0),
+        )
+    ]
+    assert told == [at(5), at(4), at(6), None, None]
+
+
+def test_a_feed_is_stored_when_it_changes() -> None:
+    feeds = _four_feeds()
+    assert [change.key for change in feeds.freeze()] == [b"again", b"both", b"diff", b"plain"]
+    assert list(feeds.freeze()) == []
+    feeds.remove(FeedId("both"), FeedEpoch(1), ZERO)
+    assert [(change.key, change.value) for change in feeds.freeze()] == [(b"both", None)]
+    assert list(feeds.freeze()) == []

@@ -35,3 +35,18 @@ def test_a_plan_that_the_log_did_not_ask_for_makes_the_next_one_free() -> None:
     credit.grant(3_000)
     assert credit.pays(3_000)
     assert not credit.pays(1)
+
+
+def test_credit_for_two_of_the_largest_plans_can_be_saved_up() -> None:
+    granted, asked = PlanCredit(), PlanCredit()
+    granted.grant(5_000)
+    assert not asked.pays(5_000)
+    for credit in (granted, asked):
+        credit.earn(1 << 40)
+        assert not credit.pays(10_001)
+        assert credit.pays(10_000)
+    small = PlanCredit()
+    small.grant(10)
+    small.earn(1 << 40)
+    assert not small.pays(2_001)
+    assert small.pays(2_000)

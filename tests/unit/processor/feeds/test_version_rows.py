@@ -11,12 +11,16 @@ from tests.hand_log import HandLog, HandTable, at, update_of
 from tests.unit.processor.driving import Driven, active
 from tests.unit.processor.logs import OTHER, PLAIN
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.encoding.row_width import NO_LENGTHS, table_lengths
 from tidegate.changefeed.lifecycle.control import Active, Failed, Register, Registered, Remove, read_ack
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.lifecycle.registration import StoreState, next_step
-from tidegate.errors import StateError
+from tidegate.errors import DescriptorConflict, EncodingError, StateError, UnknownTable
+from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor.batch import StateTable, StepResult
 from tidegate.processor.feeds import version_rows as rows
+from tidegate.processor.feeds.descriptor_room import VERSION_BYTES, DescriptorLimits
+from tidegate.raftlog.entry import DescriptorUpdate
 from tidegate.rows import (
     Column,
     Family,
@@ -28,6 +32,7 @@ from tidegate.rows import (
     parse_sql_type,
     stored_descriptor,
 )
+from tidegate.rows.stored_descriptor import COLUMNS_MAX
 from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
@@ -312,3 +317,216 @@ def test_a_version_that_every_snapshot_repeats_is_decoded_once(monkeypatch: pyte
         partition.learn(update)
     assert len(partition) == 1
     assert decoded == [update.descriptor]
+
+
+# ---- what is known of versions ----
+
+
+def _version(number: int, of: HandTable = PLAIN) -> DescriptorUpdate:
+    """Version ``number``, valid from that second on."""
+    return update_of(replace(of.descriptor, version=number, modified=at(number)))
+
+
+def _damaged(update: DescriptorUpdate) -> DescriptorUpdate:
+    return update._replace(descriptor=b"\xff newer")
+
+
+def _refuse(partition: rows.PartitionRows, *updates: DescriptorUpdate) -> None:
+    for update in updates:
+        with pytest.raises(EncodingError):
+            partition.learn(_damaged(update))
+
+
+def _known(partition: rows.PartitionRows, table_id: int = 104) -> list[int]:
+    return [each.version for each in partition.catalog.versions(table_id)]
+
+
+def test_whether_a_version_was_learnt_since_is_told_for_each_table() -> None:
+    partition = rows.PartitionRows()
+    assert (partition.versions, partition.learnt_since([104], 0)) == (0, False)
+    partition.learn(_version(1, PLAIN))
+    partition.learn(_version(1, OTHER))
+    partition.learn(_version(1, OTHER))  # a copy
+    assert partition.versions == 2
+    told = {
+        (tables, since): partition.learnt_since(tables, since)
+        for tables in ((104,), (105,), (106,), (104, 105), ())
+        for since in (0, 1, 2)
+    }
+    assert [at for at, is_news in told.items() if is_news] == [
+        ((104,), 0),
+        ((105,), 0),
+        ((105,), 1),
+        ((104, 105), 0),
+        ((104, 105), 1),
+    ]
+
+
+def test_the_lengths_of_a_tables_rows_are_those_of_its_widest_versions() -> None:
+    partition = rows.PartitionRows()
+    assert partition.lengths(104) == NO_LENGTHS
+    wide, narrow = table_lengths(_WIDE.descriptor), table_lengths(PLAIN.descriptor)
+    assert wide != narrow
+    for version, lengths in ((1, narrow), (2, wide), (3, wide)):
+        descriptor = _WIDE.descriptor if version == 2 else PLAIN.descriptor
+        partition.learn(update_of(replace(descriptor, version=version, modified=at(version))))
+        assert [partition.lengths(104), partition.lengths(104)] == [lengths, lengths]
+    assert partition.lengths(105) == NO_LENGTHS
+
+
+def test_lengths_that_nobody_asked_for_keep_nothing_of_forgotten_versions() -> None:
+    partition = rows.PartitionRows(DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0))
+    partition.learn(_version(1, OTHER))
+    partition.room.lowest_read = lambda: at(9)
+    for number in range(1, 6):
+        partition.learn(_version(number))
+    assert _known(partition) == [4, 5]
+    assert partition._unmeasured == {104: [4, 5], 105: [1]}
+    assert partition.lengths(104) == table_lengths(PLAIN.descriptor)
+    partition.learn(_version(6))
+    partition.learn(_version(7))
+    assert (_known(partition), partition._unmeasured) == ([6, 7], {104: [6, 7], 105: [1]})
+
+
+@pytest.mark.parametrize("table_id", [1, 0, -1])
+def test_ids_of_tables_are_above_zero(table_id: int) -> None:
+    partition = rows.PartitionRows()
+    update = update_of(replace(PLAIN.descriptor, id=table_id))
+    if table_id < 1:
+        with pytest.raises(DescriptorConflict, match=f"{table_id} is no table id"):
+            partition.learn(update)
+    else:
+        partition.learn(update)
+    assert partition.catalog.has_table(table_id) == (table_id == 1)
+
+
+def test_a_known_version_that_comes_again_with_the_content_of_another_table_is_refused() -> None:
+    partition = rows.PartitionRows()
+    partition.learn(_version(1))
+    with pytest.raises(DescriptorConflict, match=r"announces version 1 of table 104 .* of table 105"):
+        partition.learn(_version(1, OTHER)._replace(table_id=104))
+    assert (_known(partition), partition.catalog.has_table(105)) == ([1], False)
+    assert "version 1 of table 104" in partition.unfit(104)
+
+
+def test_a_version_that_was_taken_without_a_bound_is_compared_without_one() -> None:
+    """An earlier release had no bound. What is wrong with the copy is its content, not its width."""
+    columns = tuple(Column(number, "", parse_sql_type("INT")) for number in range(1, COLUMNS_MAX + 2))
+    wide = replace(PLAIN.descriptor, columns=columns)
+    partition = rows.PartitionRows()
+    partition.restore([(b"d" + bytes(16), encode_descriptor(wide))])
+    with pytest.raises(DescriptorConflict, match="different content"):
+        partition.learn(update_of(replace(wide, name="renamed")))
+
+
+def test_the_name_of_a_table_with_a_late_version_is_told() -> None:
+    partition = rows.PartitionRows()
+    partition.learn(_version(1))
+    partition.raise_high(104, at(3))
+    with pytest.raises(DescriptorConflict, match="version 2 of table 'plain' is valid from"):
+        partition.learn(_version(2))
+
+
+@pytest.mark.parametrize("seconds", [2.5, 3, 3.5])
+def test_no_version_is_told_for_times_of_a_refused_one(seconds: float) -> None:
+    partition = rows.PartitionRows()
+    partition.learn(_version(1))
+    _refuse(partition, _version(3))
+    partition.learn(_version(4))
+    is_refused = seconds >= 3
+    if is_refused:
+        with pytest.raises(UnknownTable, match=r"version 3 of table plain \(104\)"):
+            partition.version_at(104, at(seconds))
+    else:
+        assert partition.version_at(104, at(seconds)).version == 1
+    assert (partition.primary_keys(104, at(1), at(seconds)) is None) == is_refused
+    assert partition.version_at(104, at(4)).version == 4
+
+
+def test_a_version_whose_rows_are_all_of_refused_times_governs_none_that_can_be_read() -> None:
+    """The refused one tells a time from before the version that it follows."""
+    partition = rows.PartitionRows()
+    _refuse(partition, _version(3)._replace(modified=at(1.5)))
+    for number in (1, 2, 4):
+        partition.learn(_version(number))
+    told = [(table.version, since, is_read) for table, since, is_read in partition.read_by(104)]
+    assert told == [(1, at(1), True), (1, at(1.5), False), (2, at(2), False), (4, at(4), True)]
+
+
+def test_a_known_table_is_unfit_by_a_refused_version_however_many_others_are() -> None:
+    partition = rows.PartitionRows(DescriptorLimits(unfit_tables=1))
+    partition.learn(_version(1))
+    _refuse(partition, _version(1, OTHER), _version(2))
+    assert [bool(partition.unfit(table_id)) for table_id in (104, 105)] == [True, True]
+    _refuse(partition, _version(2, OTHER))
+    assert "version 2 of table 105" in partition.unfit(105)
+
+
+def test_a_refused_version_is_forgotten_when_a_later_one_governs_all_rows_that_are_read() -> None:
+    partition = rows.PartitionRows(DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0))
+    partition.learn(_version(1))
+    _refuse(partition, _version(2))
+    for number, lowest, is_left in ((3, 2.5, True), (4, 2.5, True), (5, 3.5, False)):
+        partition.room.lowest_read = lambda lowest=lowest: at(lowest)  # type: ignore[misc]
+        partition.learn(_version(number))
+        assert partition.has_refused(104) == is_left
+    assert _known(partition) == [3, 4, 5]
+
+
+def test_unneeded_versions_are_looked_for_again_when_enough_has_come() -> None:
+    size = len(_version(1).descriptor) + VERSION_BYTES
+    partition = rows.PartitionRows(DescriptorLimits(kept_bytes=0, look_bytes=3 * size, grows=0))
+    looks: list[int] = []
+
+    def lowest_read() -> Timestamp:
+        looks.append(partition.versions)
+        return ZERO
+
+    partition.room.lowest_read = lowest_read
+    for number in range(1, 9):
+        partition.learn(_version(number))
+    assert looks == [0, 3, 6]
+
+
+def test_a_row_of_state_is_stored_when_it_changes_and_under_a_key_that_is_a_format() -> None:
+    partition = rows.PartitionRows(DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0))
+    partition.room.lowest_read = lambda: at(2)
+    for number in (1, 2, 3):
+        partition.learn(_version(number))
+    _refuse(partition, _version(3, OTHER))
+    partition.raise_high(104, at(3))
+    changes = {change.key: change.value is not None for change in partition.freeze()}
+    plain, other = (104).to_bytes(8, "big"), (105).to_bytes(8, "big")
+    one, two, three = (number.to_bytes(8, "big") for number in (1, 2, 3))
+    assert changes == {
+        b"d" + plain + one: False,
+        b"d" + plain + two: True,
+        b"d" + plain + three: True,
+        b"h" + plain: True,
+        b"u" + other: True,
+        b"r" + other + three: True,
+        b"p" + plain: True,
+    }
+    partition.learn(_version(3))
+    partition.raise_high(104, at(3))
+    partition.raise_high(104, at(2))
+    assert list(partition.freeze()) == []
+
+
+def test_a_restart_keeps_what_is_known_of_a_table_whose_id_has_all_bytes() -> None:
+    table = HandTable(replace(PLAIN.descriptor, id=(0x7F << 56) + 5))
+    table_id = table.descriptor.id
+    partition = rows.PartitionRows(DescriptorLimits(kept_bytes=0, look_bytes=0, grows=0))
+    partition.room.lowest_read = lambda: at(2)
+    for number in (1, 2, 3):
+        partition.learn(_version(number, table))
+    partition.raise_high(table_id, at(3))
+    _refuse(partition, _version(4, table))
+    stored = [(key, value) for _, key, value in partition.freeze() if value is not None]
+    again = rows.PartitionRows()
+    again.restore(stored)
+    assert len(again) == len(stored) == 6
+    for each in (partition, again):
+        assert [*each.catalog.pasts] == [*each.highs] == [table_id]
+        assert (each.has_refused(table_id), bool(each.unfit(table_id))) == (True, True)
+        assert _known(each, table_id) == [2, 3]
