@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import at
+from tests.hand_log import at, closed
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import InitialScan
@@ -18,7 +18,7 @@ from tidegate.processor.catchup.feed_gaps import FeedGaps
 from tidegate.processor.catchup.missing_versions import MissingVersions
 from tidegate.processor.feeds.feed_control import take_up
 from tidegate.processor.feeds.feed_table import PartitionFeeds
-from tidegate.processor.feeds.journal import Journal
+from tidegate.processor.feeds.journal import Certainty, Journal
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.table.range_table import RangeTable
@@ -47,7 +47,7 @@ class Parts:
         self.gaps = FeedGaps(self.feeds, self.table, self.behind.__contains__, self.committed)
         self.detached = DetachedFeeds(self.table, self.gaps)
         self.missing = MissingVersions(self.feeds, self.table, self.gaps, self.detached)
-        self._rows, self._messages = PartitionRows(), 0
+        self._rows, self._messages, self._serial = PartitionRows(), 0, 0
 
     def feed(
         self, name: str, *, cursor: float | None = None, scan: InitialScan = InitialScan.NO, start: float = 0
@@ -62,10 +62,29 @@ class Parts:
         self.missing.look_at_feeds()
         return self.feeds[FeedId(name)]
 
-    def range(self, range_id: RangeId, span: Span = PLAIN.span, high: float = 5) -> RangeState:
+    def committed_so_far(self) -> None:
+        """Everything up to here is durable, and acknowledged."""
+        assert self.table.journal is not None
+        self._serial += 1
+        self.table.journal.end_step(self._serial)
+        self.table.journal.committed(self._serial)
+        self.table.touched.clear()
+
+    def certain(self, feed: PartitionFeed) -> Certainty:
+        assert self.table.journal is not None
+        return Certainty(feed, self.table.states, self.table.journal)
+
+    def detach(self, feed: PartitionFeed) -> None:
+        self.detached.detach(feed, self.certain(feed))
+
+    def range(
+        self, range_id: RangeId, span: Span = PLAIN.span, *, high: float = 5, resolved: float = 0
+    ) -> RangeState:
         """A live range."""
         state = self.table.touch(range_id)
         state.span, state.status, state.high = span, RangeStatus.LIVE, at(high)
+        state.resolver.initialise()
+        state.resolver.forward_closed(closed(resolved))
         return state
 
 

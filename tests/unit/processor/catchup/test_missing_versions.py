@@ -20,16 +20,9 @@ from tests.unit.processor.catchup.partition_parts import (
 from tests.unit.processor.logs import PLAIN
 from tidegate.changefeed.definition.options import InitialScan
 from tidegate.processor.catchup.detached import Detached
-from tidegate.processor.feeds.journal import Certainty
-from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.raftlog.entry import RangeId
 from tidegate.ranges.gap import Gap, ToldGaps
 from tidegate.ranges.handoff import HandOff
-
-
-def _detach(parts: Parts, feed: PartitionFeed) -> None:
-    assert parts.table.journal is not None
-    parts.detached.detach(feed, Certainty(feed, parts.table.states, parts.table.journal))
 
 
 def test_a_feed_that_begins_misses_versions_of_ranges_that_have_passed_some_and_have_not_ended() -> None:
@@ -69,7 +62,7 @@ def test_a_feed_that_needs_no_past_misses_what_parents_tell_or_have_forgotten(
 
 def test_a_detached_feed_is_certain_to_have_what_the_least_of_the_parents_had_resolved() -> None:
     parts = Parts()
-    _detach(parts, parts.feed("live"))
+    parts.detach(parts.feed("live"))
     child = parts.range(CHILD)
     parts.missing.inherit(child, (), [hand_off(ELSEWHERE, 5, (), LOW), hand_off(HERE, 3, (), HIGH)])
     assert child.gaps == {"live": (Gap(PLAIN.span, at(3)),)}
@@ -91,7 +84,7 @@ def test_a_spooling_feed_waits_for_a_scan_if_it_misses_rows_that_no_range_here_g
     """Rows of a range of this partition stand in the feed's spool."""
     parts = Parts()
     feed = parts.feed("live")
-    _detach(parts, feed)
+    parts.detach(feed)
     parts.range(HERE)
     child = parts.range(CHILD)
     parts.missing.inherit(child, (), [hand_off(parent, 5, gaps)])
