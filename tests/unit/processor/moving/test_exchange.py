@@ -31,7 +31,7 @@ def _on(index: int, *, child: RangeId = _HEIR, parent: RangeId = HERE, span: Spa
 
 
 def _answered(parts: WaitingParts) -> list[tuple[RaftIndex, bool]]:
-    """The claims that were answered since the last call: their indexes, and whether the hand-offs are whole."""
+    """The indexes of the claims that were answered since the last call; whether the hand-offs are whole."""
     sent = parts.sent()
     assert all(isinstance(each, HandOff) for each in sent)
     return [(each.claim.last_index, each.complete) for each in sent if isinstance(each, HandOff)]
@@ -109,6 +109,15 @@ def test_a_range_ends_with_the_answer_to_a_claim_for_all_of_its_keys(span: Span,
     assert parts.exchanges.settle()
     assert (state.status is RangeStatus.ENDED) is ends
     assert parts.exchanges.claimed == []
+
+
+def test_a_range_that_ends_with_an_answer_answers_the_later_claims_at_once() -> None:
+    parts = WaitingParts()
+    _lives(parts)
+    parts.exchanges.receive(_on(12, child=RangeId(5)))
+    parts.exchanges.receive(_on(10, span=PLAIN.span))
+    assert parts.exchanges.settle()
+    assert _answered(parts) == [(10, True), (12, False)]
 
 
 @pytest.mark.parametrize(("span", "ends"), [(LOW, False), (PLAIN.span, True)])

@@ -66,6 +66,8 @@ class WaitingParts(Parts):
         """Let a range wait for these claims, with a backlog of some ``size``."""
         backlog = self.backlogs.hold(state.range_id, record(offset, size))
         now_ms = self.clock.elapsed_ms
+        if backlog.parked:
+            return backlog
         backlog.wait_for(head(range_id=state.range_id), Offset(offset), now_ms, frozenset(missing))
         backlog.heard_ms = backlog.asked_ms = now_ms
         return backlog
