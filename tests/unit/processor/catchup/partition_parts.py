@@ -47,7 +47,7 @@ class Parts:
         self.gaps = FeedGaps(self.feeds, self.table, self.behind.__contains__, self.committed)
         self.detached = DetachedFeeds(self.table, self.gaps)
         self.missing = MissingVersions(self.feeds, self.table, self.gaps, self.detached)
-        self._rows, self._messages, self._serial = PartitionRows(), 0, 0
+        self.rows, self._messages, self._serial = PartitionRows(), 0, 0
 
     def feed(
         self, name: str, *, cursor: float | None = None, scan: InitialScan = InitialScan.NO, start: float = 0
@@ -57,7 +57,7 @@ class Parts:
         first = at(start if cursor is None else cursor)
         message = activation([PLAIN.descriptor], options, start=first, feed_id=name)
         for each in (Register(message.definition), message):
-            take_up(self.feeds, each, Offset(self._messages), ZERO, self._rows, ())
+            take_up(self.feeds, each, Offset(self._messages), ZERO, self.rows, ())
             self._messages += 1
         self.missing.look_at_feeds()
         return self.feeds[FeedId(name)]

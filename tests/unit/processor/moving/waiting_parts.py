@@ -37,11 +37,11 @@ POSITION: Final = Offset(50)
 class WaitingParts(Parts):
     """Partition 0 of 2, at offset 50. Its log time is second 10 000."""
 
-    def __init__(self, backlog_bytes: int = 1 << 20) -> None:
+    def __init__(self, backlog_bytes: int = 1 << 20, mutations: Mutations | None = None) -> None:
         super().__init__()
         self.backlogs = Backlogs(None)
         self.quarantines = Quarantines(self.table)
-        self.mutations = Mutations(BOUNDS.key_bytes)
+        self.mutations = mutations or Mutations(BOUNDS.key_bytes)
         self.healing = Healing(self.table, self.backlogs, self.missing, self.mutations)
         waiting = Waiting(self.feeds, self.mutations)
         self.parking = Parking(
