@@ -276,7 +276,6 @@ class RangeEntries:
             apply_entry(state, chunk)
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
-            return
         if state.snapshots_taken > taken:
             self._missing_versions.inherit(state, before, hand_offs.values())
 

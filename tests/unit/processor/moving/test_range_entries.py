@@ -27,6 +27,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import LogRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.containment import StepBroke
 from tidegate.processor.feeds.changes_outside_log import MutationPlace
 from tidegate.processor.moving.range_entries import RangeEntries
 from tidegate.processor.processor import PartitionProcessor
@@ -340,6 +341,16 @@ def test_a_heartbeat_says_the_same_to_a_range_at_rest_as_to_any(
     assert HERE in parts.table.touched, "its row is stored again"
 
 
+@pytest.mark.parametrize("close", [4, 6])
+def test_a_range_at_rest_that_only_closes_more_still_rests(close: float) -> None:
+    """Its row is written from the bytes of the last one."""
+    parts = EntriesParts()
+    state = parts.lives()
+    parts.rest()
+    parts.take(beat(close))
+    assert parts.table.rests(state)
+
+
 def test_a_heartbeat_of_a_range_that_waits_comes_behind_what_the_range_has_to_apply() -> None:
     parts = EntriesParts()
     state = parts.lives()
@@ -387,8 +398,9 @@ def test_changes_outside_the_op_log_are_told_of_each_trigger_and_snapshot_that_i
     assert parts.noted.told == [("note", 12, place)]
     parts.noted.told.clear()
     parts.take(head(range_id=HERE, index=12)._replace(chunks=2), 52, passed=True)
+    told = [*parts.noted.told]
     parts.take(head(range_id=HERE, index=12)._replace(chunks=2, chunk=1), 53)
-    assert parts.noted.told == [("pass", 12, at(7), False), ("leave out", PLAIN.span)]
+    assert parts.noted.told == told == [("pass", 12, at(7), False), ("leave out", PLAIN.span)]
     assert (state.generation, state.snapshots_taken) == (2, 1)
 
 
@@ -410,6 +422,7 @@ def test_what_counts_of_an_entry_at_once_is_taken_when_it_is_put_off() -> None:
     parts.take(command(11, close=8), 51)
     parts.take(command(12, trigger=Trigger.SPLIT), 52)
     parts.take(head(ELSEWHERE, range_id=HERE, index=12, generation=3), 53)
+    assert backlog.told == {claim_of(HERE)}
     parts.take(head(ELSEWHERE, range_id=HERE, index=12, generation=3)._replace(chunk=1, chunks=2), 54)
     place = MutationPlace(Offset(52), PLAIN.span, backlog.closed, is_behind=True)
     assert parts.noted.told == [
@@ -418,7 +431,6 @@ def test_what_counts_of_an_entry_at_once_is_taken_when_it_is_put_off() -> None:
         ("account", 12, 2),
         ("pass", 12, at(8), True),
     ]
-    assert backlog.told == {claim_of(HERE)}
     assert backlog.held_bytes == sum(each.held_bytes for each in backlog.queue._entries) + 4_000  # type: ignore[attr-defined]
     assert parts.backlogs.come_first, "the backlog has grown"
 
@@ -478,6 +490,14 @@ def test_a_snapshot_that_cannot_be_taken_leaves_its_range_in_a_hole() -> None:
     assert len(parts.causes()) == 1
 
 
+def test_a_range_has_no_keys_before_the_last_chunk_of_its_first_snapshot() -> None:
+    parts = EntriesParts()
+    parts.take(head(range_id=HERE)._replace(chunks=2))
+    assert parts.table.states[HERE].span is None
+    parts.take(head(range_id=HERE)._replace(chunk=1, chunks=2))
+    assert parts.table.states[HERE].span == PLAIN.span
+
+
 def test_a_chunk_that_is_refused_is_counted() -> None:
     parts = EntriesParts()
     state = parts.lives()
@@ -488,6 +508,9 @@ def test_a_chunk_that_is_refused_is_counted() -> None:
     parts.take(chunk)
     assert state.refused_chunks == 2
     assert len(parts.causes()) == 2
+    parts.has_backlog(state, chunk)
+    assert parts.entries.drain(9, 10_000).entries == 1, "it could not be read when it came"
+    assert state.quarantine is None
 
 
 @pytest.mark.parametrize(
@@ -540,3 +563,31 @@ def test_an_entry_of_a_backlog_that_cannot_be_believed_is_a_hole() -> None:
     assert state.quarantine is not None
     assert state.applied == 10
     assert "ahead of its record's time" in state.quarantine.cause
+
+
+def test_a_record_that_names_no_range_is_a_hole_with_its_cause_and_no_range_has_it_twice() -> None:
+    parts = EntriesParts()
+    broken, waits = parts.lives(), parts.lives(CHILD)
+    backlog = parts.parked(waits)
+    parts.entries.refuse(RawEntry(51, None, b"", 0), MalformedEntry("for this"), passed=False)
+    assert parts.table.exposed.take_out() == []
+    assert (broken.quarantine is None, waits.quarantine) == (False, None)
+    backlog.queue.popleft()
+    parts.backlogs.clear(CHILD)
+    parts.entries.drain(9, 10_000)
+    for state, cause in ((broken, "an unreadable record that names no range: for this"), (waits, "for this")):
+        assert state.quarantine is not None
+        assert state.quarantine.cause == cause
+
+
+def test_an_exception_in_a_backlog_names_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = EntriesParts()
+    parts.has_backlog(parts.lives(), command(11), command(12), offset=44)
+
+    def breaks(_: RawEntry) -> Entry:
+        raise ArithmeticError("nobody foresaw it")
+
+    monkeypatch.setattr(parts.entries.reader, "read_again", breaks)
+    with pytest.raises(StepBroke) as broke:
+        parts.entries.drain(9, 10_000)
+    assert broke.value.first.offset == broke.value.last.offset == 44
