@@ -462,8 +462,7 @@ def test_a_range_that_a_claim_ends_while_it_waits_is_left() -> None:
     parts.parked(state)
     parts.exchanges.receive(claim_of(RangeId(3), CHILD, index=20))
     assert parts.parking.settle()
-    assert state.status is RangeStatus.ENDED
-    assert CHILD not in parts.backlogs
+    assert (state.status, CHILD in parts.backlogs) == (RangeStatus.ENDED, False)
 
 
 @pytest.mark.parametrize("status", [RangeStatus.LIVE, RangeStatus.QUARANTINED, RangeStatus.ENDED])
@@ -484,11 +483,10 @@ def test_a_silent_range_is_left_and_its_claims_are_sent_and_nothing_else(status:
     parts.elapse(1)
     backlog.asked_ms = 0
     assert parts.due() == []
-    assert CHILD not in parts.backlogs
-    assert not state.scan
+    assert (CHILD in parts.backlogs, bool(state.scan)) == (False, False)
     assert parts.sent() == [claim_of()]
     ended = status is RangeStatus.ENDED
-    assert state.status is (RangeStatus.ENDED if ended else RangeStatus.QUARANTINED)
+    assert state.status is (status if ended else RangeStatus.QUARANTINED)
     assert state.behind == (Offset(40) if ended else None)
     assert ["it fell silent while it waited" in cause for cause in parts.causes()] == [True] * (not ended)
 
@@ -597,5 +595,4 @@ def test_a_range_is_over_if_its_last_entries_are_lost_and_another_has_all_of_its
     assert "range 3 has all of its keys since index 20" in cause
     assert parts.sent() == [], "it is answered out of the hole"
     assert parts.parking.settle()
-    assert state.status is RangeStatus.ENDED
-    assert len(parts.sent()) == 1
+    assert (state.status, len(parts.sent())) == (RangeStatus.ENDED, 1)
