@@ -115,7 +115,7 @@ class GapScans:
         committed: CommittedVersions,
         quarantines: Quarantines,
         limits: CatchUpLimits,
-        reckoning: RowReckoning | None = None,
+        reckoning: RowReckoning,
     ) -> None:
         self._gaps = gaps
         self._detached = detached
@@ -140,10 +140,9 @@ class GapScans:
         scan = self._valid_scan(state)
         for feed_id in self._committed.parted:
             gaps, mode = state.gaps.get(feed_id), self._detached.mode(feed_id)
-            if mode is Detached.STALLED:
-                continue
-            if not gaps or mode is Detached.SPOOLING:
-                self._committed.give(feed_id, versions)
+            if mode is not None or not gaps:
+                if mode is not Detached.STALLED:
+                    self._committed.give(feed_id, versions)
                 continue
             spans = [gap.span for gap in gaps]
             holding = scan if scan is not None and scan.feed.id == feed_id else None
@@ -153,19 +152,14 @@ class GapScans:
                 for start, end in spans:
                     if start <= key < end:
                         if holding is not None:
-                            holding.hold(version, self._row_bytes(holding.feed, version))
+                            size = self._reckoning.of_feed(holding.feed, key, version.size_bytes)
+                            holding.hold(version, size)
                         break
                 else:
                     passed.append(version)
             self._committed.give(feed_id, passed)
         if scan is not None and scan.held_bytes:
             self._bound_held()
-
-    def _row_bytes(self, feed: PartitionFeed, version: Version) -> int:
-        """Return about how many bytes of rows a version makes; 0 if no ``RowReckoning`` was given."""
-        if self._reckoning is None:
-            return 0
-        return self._reckoning.of_feed(feed, version.key, version.size_bytes)
 
     def take_chunk(self, chunk: ScanChunk, row_bytes: int | None = None) -> bool:
         """Take a chunk of a catch-up scan (C4). Returns whether the chunk has more.
@@ -177,7 +171,7 @@ class GapScans:
         if state is None or scan is None or chunk.generation != state.generation:
             return False
         fitting = None
-        if row_bytes is not None and self._reckoning is not None:
+        if row_bytes is not None:
             fitting = partial(self._reckoning.fitting, row_bytes, scan.feed)
         begun = scan.scan.next_key
         rows = scan.scan.take_chunk(chunk, self._clock.elapsed_ms, fitting)

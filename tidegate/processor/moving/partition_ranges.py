@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tidegate.processor.batch import RangeCheckpoint, StateChange
-from tidegate.processor.bounds import BACKLOG_BYTES, BOUNDS, RecordBounds
+from tidegate.processor.bounds import RecordBounds
 from tidegate.processor.catchup.committed import Committed, CommittedVersions
 from tidegate.processor.catchup.detached import DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps
@@ -64,13 +64,13 @@ class PartitionRanges:
         partition: int,
         partitions: int,
         feeds: PartitionFeeds,
-        queue: QueueFactory | None = None,
-        spill: PartitionSpill | None = None,
-        catch_up: CatchUpLimits | None = None,
-        journal: Journal | None = None,
-        bounds: RecordBounds = BOUNDS,
-        reckoning: RowReckoning | None = None,
-        backlog_bytes: int = BACKLOG_BYTES,
+        queue: QueueFactory | None,
+        spill: PartitionSpill | None,
+        catch_up: CatchUpLimits | None,
+        journal: Journal | None,
+        bounds: RecordBounds,
+        reckoning: RowReckoning,
+        backlog_bytes: int,
     ) -> None:
         self.partition = partition
         self._bounds = bounds

@@ -81,10 +81,9 @@ class RangeCheckpoints:
 
         The range is noted in ``_moved_away`` if it had watched keys ``before`` and has none now.
         """
-        is_same = before is not None and before.own is own
-        span = before.span if before is not None and is_same else without_tenant(own)
+        span = before.span if before is not None and before.own is own else without_tenant(own)
         now = self._looked_at[range_id] = _Watched(own, span, watched, _is_watched(span, watched))
-        if before is not None and not is_same and not now.is_watched and _is_watched(before.span, watched):
+        if before is not None and not now.is_watched and _is_watched(before.span, watched):
             self._moved_away.add(range_id)
         return now
 

@@ -90,7 +90,7 @@ class RangeEntries:
         committed: CommittedVersions,
         mutations: Mutations,
         bounds: RecordBounds,
-        reckoning: RowReckoning | None = None,
+        reckoning: RowReckoning,
     ) -> None:
         self._table = table
         self._touch = table.touch
@@ -276,7 +276,6 @@ class RangeEntries:
             apply_entry(state, chunk)
         except RangeError as error:
             self._quarantines.begin(state, record, str(error), resolved)
-            return
         if state.snapshots_taken > taken:
             self._missing_versions.inherit(state, before, hand_offs.values())
 
@@ -296,7 +295,7 @@ class RangeEntries:
                 self.has_more = self._catch_ups.take_chunk(chunk, self.row_bytes)
             else:
                 fitting = None
-                if self.row_bytes is not None and self._reckoning is not None:
+                if self.row_bytes is not None:
                     fitting = partial(self._reckoning.fitting, self.row_bytes, None)
                 versions, self.has_more = self._healing.take_chunk(backlog, chunk, fitting)
                 self.commit(state, versions)

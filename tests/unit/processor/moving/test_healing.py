@@ -8,16 +8,19 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, at
+from tests.unit.processor.catchup.partition_parts import CHILD
 from tests.unit.processor.driving import Driven, active, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
 from tests.unit.processor.moving.broken_range import FEED, MIDDLE, Broken, row_of, scans_in
+from tests.unit.processor.moving.waiting_parts import WaitingParts, head, record
 from tests.unit.processor.partitions import Partitions
 from tests.unit.processor.table.breakages import BREAKAGES
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import Envelope
 from tidegate.changefeed.lifecycle.control import Remove
-from tidegate.raftlog.entry import Offset, RangeId
-from tidegate.ranges.scan import SCAN_REPEAT_MS
+from tidegate.raftlog.entry import Generation, KeyValue, Offset, RaftIndex, RangeId, ScanChunk
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import SCAN_REPEAT_MS, RangeScan, ScanPart
 from tidegate.spans import Span
 
 
@@ -300,3 +303,73 @@ def test_a_range_waits_no_more_for_a_feed_that_is_gone() -> None:
     assert broken.driven.processor.status().parked == ()
     assert not broken.quarantined
     assert timestamp_of(broken.driven.rows[-1]) == at(10)
+
+
+# ---- part by part
+
+
+def _scans(parts: WaitingParts, state: RangeState) -> RangeScan:
+    scan = RangeScan(CHILD, Offset(40), PLAIN.span, [ScanPart(PLAIN.span, at(1))], at(5), with_prev=False)
+    parts.healing.begin(state, parts.parked(state), scan)
+    return scan
+
+
+def _chunk(scan: RangeScan, *rows: KeyValue, generation: int = 2) -> ScanChunk:
+    whole = PLAIN.span, scan.after, scan.upto
+    answer = Generation(generation), RaftIndex(10), scan.request_id
+    return ScanChunk(CHILD, *answer, *whole, all_versions=True, rows=rows, last=True)
+
+
+def test_a_request_is_stored_with_the_range_that_it_is_for() -> None:
+    parts = WaitingParts()
+    state = parts.range(CHILD)
+    _scans(parts, state)
+    parts.table.touched.clear()
+    (request,) = parts.due()
+    assert (request.span, request.after, request.upto) == (PLAIN.span, at(1), at(5))
+    assert [*parts.table.touched] == [CHILD]
+    parts.table.touched.clear()
+    parts.elapse(SCAN_REPEAT_MS - 1)
+    assert (parts.due(), parts.table.touched) == ([], {})
+    parts.elapse(1)
+    assert len(parts.due()) == 1
+
+
+@pytest.mark.parametrize(
+    ("is_asked", "generation", "is_taken"), [(True, 2, True), (True, 3, False), (False, 2, False)]
+)
+def test_a_chunk_counts_if_its_range_scans_in_the_same_generation(
+    is_asked: bool, generation: int, is_taken: bool
+) -> None:
+    parts = WaitingParts()
+    state = parts.range(CHILD)
+    scan = _scans(parts, state)
+    parts.due()
+    backlog = parts.backlogs[CHILD]
+    if not is_asked:
+        backlog.scan = None
+    chunk = _chunk(scan, row_of(3, 1, "missed"), generation=generation)
+    versions, has_more = parts.healing.take_chunk(backlog, chunk)
+    assert ([version.timestamp for version in versions], has_more) == ([at(3)] * is_taken, False)
+    assert backlog.parked is not is_taken
+
+
+@pytest.mark.parametrize("was_broken", [True, False])
+def test_a_range_whose_span_changed_while_it_waited_for_others_does_not_wait_for_its_scan(
+    was_broken: bool,
+) -> None:
+    """Nobody answers a scan of keys that the range does not have any more."""
+    parts = WaitingParts()
+    state = parts.range(CHILD, resolved=4)
+    if was_broken:
+        state.quarantine_at(Offset(30), "broken", state.resolved)
+    parts.parked(state).append(record(45), head(generation=3))
+    scan = _scans(parts, state)
+    backlog = parts.backlogs[CHILD]
+    assert (backlog.parked, parts.backlogs.ready, backlog.start) == (False, True, 45)
+    assert state.scan is scan, "the keys that it has covered count"
+    assert state.status is RangeStatus.QUARANTINED
+    assert state.quarantine is not None
+    assert state.quarantine.offset == (30 if was_broken else 45)
+    assert ("its span changed" in state.quarantine.cause) is not was_broken
+    assert state.resolved == at(4)

@@ -8,19 +8,26 @@ import pytest
 
 from tests.feeds import activation
 from tests.hand_log import HandLog, at
+from tests.unit.processor.catchup.partition_parts import CHILD, ELSEWHERE, LOW, hand_off
 from tests.unit.processor.driving import Driven, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
+from tests.unit.processor.moving.waiting_parts import WaitingParts, claim_of, head, record
 from tidegate.hlc import ResolvedTimestamp
 from tidegate.processor.batch import ExchangeRecord, StateTable
+from tidegate.processor.bounds import HAND_OFFS_MAX
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.state.state_codec import read_range
+from tidegate.processor.table.silence import SILENT_MS
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import KeyValue, Offset, RangeId
+from tidegate.raftlog.entry import Generation, KeyValue, Offset, RaftIndex, RangeId
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.gap import ToldGaps
 from tidegate.ranges.handoff import Claim, Exchange, HandOff
-from tidegate.ranges.range_state import RangeState
+from tidegate.ranges.range_state import RangeState, RangeStatus
+from tidegate.ranges.scan import RangeScan, ScanPart
+from tidegate.spans import Span
 
 _FEED = activation([PLAIN.descriptor])
 _PARENT, _CHILD = RangeId(2), RangeId(3)  # in partition 0, and in partition 1
@@ -331,3 +338,261 @@ def test_an_unreadable_record_that_is_read_again_is_no_hole_of_a_range_that_had_
         (5, 1),
     ]
     assert driven.processor.status().quarantined == ()
+
+
+# ---- part by part
+
+
+def _lives(parts: WaitingParts, range_id: RangeId = CHILD, index: int = 10) -> RangeState:
+    state = parts.range(range_id)
+    state.applied, state.generation = RaftIndex(index), Generation(1)
+    return state
+
+
+@pytest.mark.parametrize(("generation", "sent"), [(1, False), (2, True)])
+def test_a_range_that_has_ended_sends_the_claims_of_later_generations_alone(
+    generation: int, sent: bool
+) -> None:
+    """An heir may have ended it before its log came to the snapshot, and its parents may not know yet."""
+    parts = WaitingParts()
+    state = _lives(parts)
+    state.end()
+    assert not parts.parking.parks(state, head(ELSEWHERE, generation=generation), record(50))
+    assert parts.sent() == [claim_of()] * sent
+
+
+def test_a_snapshot_ends_the_memory_of_claims_at_lower_indexes() -> None:
+    parts = WaitingParts()
+    state = _lives(parts)
+    state.awaits_snapshot = True
+    state.heirs = tuple(claim_of(index=index) for index in (9, 10, 11))
+    parts.parking.parks(state, head(), record(50))
+    assert [each.last_index for each in state.heirs] == [10, 11]
+
+
+def test_a_snapshot_that_skips_entries_quarantines_its_range_which_claims_and_waits_for_nobody() -> None:
+    parts = WaitingParts()
+    parts.feed("late", cursor=1)
+    state = _lives(parts)
+    assert parts.parking.parks(state, head(ELSEWHERE, index=20), record(50)), "it scans"
+    assert state.status is RangeStatus.QUARANTINED
+    assert parts.backlogs[CHILD].missing == frozenset()
+    assert parts.sent() == [claim_of()], "what waits for this range may depend on its parents"
+
+
+def test_of_the_hand_offs_that_came_those_count_that_the_snapshot_tells_of() -> None:
+    parts = WaitingParts()
+    state = _lives(parts)
+    state.awaits_snapshot = True
+    counts, other = hand_off(ELSEWHERE, 5), hand_off(RangeId(7), 5)
+    state.hand_offs = {each.claim: each for each in (counts, other)}
+    parts.parking.parks(state, head(ELSEWHERE), record(50))
+    assert state.hand_offs == {counts.claim: counts}
+    assert parts.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("is_behind", "begins", "expected"),
+    [(False, True, (1_000_000, 1_000_000)), (True, True, (70, 80)), (True, False, (1_000_000, 90))],
+)
+def test_only_a_wait_that_was_stored_goes_on_from_what_was_stored(
+    is_behind: bool, begins: bool, expected: tuple[int, int]
+) -> None:
+    parts = WaitingParts()
+    parts.feed("late", cursor=1)
+    state = _lives(parts)
+    state.awaits_snapshot, state.waits_since_ms, state.heard_ms = True, 70, 80
+    state.behind = Offset(40) if is_behind else None
+    if not begins:
+        parts.backlogs.hold(CHILD, record(40)).heard_ms = 90
+    assert parts.parking.parks(state, head(ELSEWHERE), record(50))
+    backlog = parts.backlogs[CHILD]
+    assert (backlog.since_ms, backlog.heard_ms, backlog.asked_ms) == (*expected, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("others", "is_missing", "is_there", "is_kept"),
+    [
+        (HAND_OFFS_MAX - 1, False, False, True),
+        (HAND_OFFS_MAX, False, False, False),
+        (HAND_OFFS_MAX, True, False, True),
+        (HAND_OFFS_MAX - 1, False, True, True),
+    ],
+)
+def test_a_range_keeps_so_many_early_hand_offs_and_all_that_it_waits_for(
+    others: int, is_missing: bool, is_there: bool, is_kept: bool
+) -> None:
+    parts = WaitingParts()
+    state = parts.table.touch(CHILD)
+    early = [hand_off(RangeId(101 + 2 * number), 5) for number in range(others)]
+    state.hand_offs = {each.claim: each for each in early}
+    given = hand_off(ELSEWHERE, 5)
+    if is_there:
+        state.hand_offs[given.claim] = given._replace(complete=False)
+    if is_missing:
+        parts.parked(state, given.claim, claim_of(parent=RangeId(7))).head = head(ELSEWHERE)
+    parts.exchanges.receive(given)
+    assert (state.hand_offs.get(given.claim) == given) is is_kept
+    assert len(state.hand_offs) == others + is_kept
+
+
+def test_a_hand_off_that_a_range_does_not_wait_for_any_more_changes_nothing_of_its_backlog() -> None:
+    parts = WaitingParts()
+    state = _lives(parts)
+    backlog = parts.parked(state, claim_of(), claim_of(parent=RangeId(7)))
+    backlog.head = head(ELSEWHERE, RangeId(7))
+    state.awaits_snapshot = True
+    parts.parking.release_unneeded()  # no feed
+    parts.exchanges.receive(hand_off(ELSEWHERE, 5))
+    assert (backlog.parked, parts.backlogs.ready, state.scan) == (False, True, None)
+
+
+def test_claims_of_snapshots_that_were_left_out_are_sent() -> None:
+    parts = WaitingParts()
+    backlog = parts.parked(_lives(parts), claim_of(parent=RangeId(7)))
+    backlog.skipped = [claim_of()]
+    assert not parts.parking.settle()
+    assert parts.sent() == [claim_of()]
+
+
+def test_a_range_that_a_claim_ends_while_it_waits_is_left() -> None:
+    parts = WaitingParts()
+    state = _lives(parts)
+    state.quarantine_at(Offset(40), "broken", state.resolved)
+    parts.parked(state)
+    parts.exchanges.receive(claim_of(RangeId(3), CHILD, index=20))
+    assert parts.parking.settle()
+    assert (state.status, CHILD in parts.backlogs) == (RangeStatus.ENDED, False)
+
+
+@pytest.mark.parametrize("status", [RangeStatus.LIVE, RangeStatus.QUARANTINED, RangeStatus.ENDED])
+def test_a_silent_range_is_left_and_its_claims_are_sent_and_nothing_else(status: RangeStatus) -> None:
+    parts = WaitingParts()
+    state = _lives(parts)
+    if status is RangeStatus.QUARANTINED:
+        state.quarantine_at(Offset(40), "broken", state.resolved)
+    state.status, state.behind = status, Offset(40)
+    backlog = parts.parked(state, claim_of(parent=RangeId(7)))
+    state.scan = backlog.scan = RangeScan(
+        CHILD, Offset(40), PLAIN.span, [ScanPart(PLAIN.span, at(1))], at(5), with_prev=False
+    )
+    backlog.note_claims(Offset(45), [claim_of()])
+    parts.elapse(SILENT_MS - 1)
+    backlog.asked_ms = parts.clock.elapsed_ms
+    assert [each.range_id for each in parts.due()] == [CHILD]
+    parts.elapse(1)
+    backlog.asked_ms = 0
+    assert parts.due() == []
+    assert (CHILD in parts.backlogs, bool(state.scan)) == (False, False)
+    assert parts.sent() == [claim_of()]
+    ended = status is RangeStatus.ENDED
+    assert state.status is (status if ended else RangeStatus.QUARANTINED)
+    assert state.behind == (Offset(40) if ended else None)
+    assert ["it fell silent while it waited" in cause for cause in parts.causes()] == [True] * (not ended)
+
+
+def test_claims_without_an_answer_are_sent_again_each_ten_minutes() -> None:
+    parts = WaitingParts()
+    backlog = parts.parked(_lives(parts), claim_of())
+    sent: list[int] = []
+    for minute in range(1, 31):
+        backlog.heard_ms = parts.clock.elapsed_ms
+        parts.elapse(60_000 - 1)
+        parts.due()
+        assert parts.sent() == []
+        parts.elapse(1)
+        parts.due()
+        sent += [minute] * len(parts.sent())
+    assert sent == [10, 20, 30]
+
+
+@pytest.mark.parametrize(
+    ("bound", "left"),
+    [(6_600, []), (6_599, [RangeId(6)]), (3_400, [RangeId(6)]), (3_399, [RangeId(4), RangeId(6)])],
+)
+def test_of_backlogs_that_are_too_large_together_the_largest_are_left(
+    bound: int, left: list[RangeId]
+) -> None:
+    parts = WaitingParts(bound)
+    for number, range_id in enumerate((CHILD, RangeId(6), RangeId(4))):
+        backlog = parts.parked(
+            _lives(parts, range_id), claim_of(range_id), size=(1_000, 3_000, 2_000)[number]
+        )
+        assert backlog.held_bytes == 200 + (1_000, 3_000, 2_000)[number]
+    parts.due(read=Offset(49))
+    assert len(list(parts.backlogs.items())) == 3, "the log is still read again"
+    parts.due()
+    assert sorted({CHILD, RangeId(4), RangeId(6)}.difference(parts.backlogs._backlogs)) == left
+
+
+def _claimed(parts: WaitingParts, told: float, span: Span = LOW) -> RangeState:
+    """A range with a claim on it at an index that its log has not come to."""
+    state = _lives(parts)
+    parts.table.touch(CHILD).claims.add(claim_of(RangeId(3), CHILD, index=20, told=told, span=span))
+    parts.exchanges.restore(state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "waits", "is_behind", "counts"),
+    [
+        (10_000, RangeStatus.LIVE, False, False, True),
+        (10_000, RangeStatus.UNINITIALISED, False, False, True),
+        (10_001, RangeStatus.LIVE, False, False, False),
+        (10_000, RangeStatus.QUARANTINED, False, False, False),
+        (10_000, RangeStatus.LIVE, True, False, False),
+        (10_000, RangeStatus.LIVE, False, True, False),
+        (10_000, RangeStatus.LIVE, True, True, False),
+    ],
+)
+def test_the_last_entries_of_a_range_are_waited_for_if_it_has_none_to_apply(
+    told: float, status: RangeStatus, waits: bool, is_behind: bool, counts: bool
+) -> None:
+    parts = WaitingParts()
+    state = _claimed(parts, told)
+    state.status, state.behind = status, Offset(40) if is_behind else None
+    if waits:
+        parts.parked(state, claim_of())
+    parts.due()
+    assert state.claimed_since_ms == (1_000_000 if counts else None)
+
+
+@pytest.mark.parametrize(
+    ("told", "slower_ms", "limit_ms"),
+    [
+        (10_000, 0, HAND_OFF_LIMIT_MS),
+        (9_000, 0, HAND_OFF_LIMIT_MS),
+        (10_000, 5_000, HAND_OFF_LIMIT_MS + 5_000),
+        (10_000, -5_000, HAND_OFF_LIMIT_MS),
+    ],
+)
+def test_a_claim_is_answered_as_lost_ten_minutes_after_its_time_and_after_that_was_found(
+    told: float, slower_ms: int, limit_ms: int
+) -> None:
+    """Elapsed log time may be slower than log time, if the source pauses, or faster, if its clock falls."""
+    parts = WaitingParts()
+    state = _claimed(parts, told)
+    parts.due()
+    parts.clock.elapsed_ms -= slower_ms
+    parts.elapse(limit_ms - 1)
+    parts.due()
+    assert parts.sent() == []
+    parts.elapse(1)
+    parts.due()
+    (answer,) = parts.sent()
+    assert isinstance(answer, HandOff)
+    assert (answer.complete, answer.span) == (False, PLAIN.span)
+    assert (state.status, state.claims, state.claimed_since_ms) == (RangeStatus.LIVE, set(), None)
+
+
+def test_a_range_is_over_if_its_last_entries_are_lost_and_another_has_all_of_its_keys() -> None:
+    parts = WaitingParts()
+    state = _claimed(parts, 10_000, PLAIN.span)
+    parts.due()
+    parts.elapse(HAND_OFF_LIMIT_MS)
+    parts.due()
+    (cause,) = parts.causes()
+    assert "range 3 has all of its keys since index 20" in cause
+    assert parts.sent() == [], "it is answered out of the hole"
+    assert parts.parking.settle()
+    assert (state.status, len(parts.sent())) == (RangeStatus.ENDED, 1)
