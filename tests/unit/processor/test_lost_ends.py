@@ -24,7 +24,16 @@ from tidegate.changefeed.definition.options import InitialScan
 from tidegate.changefeed.lifecycle.control import Activate
 from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import Entry, RaftIndex, RangeEnd, RangeId, Snapshot, SnapshotReason, Trigger
+from tidegate.raftlog.entry import (
+    Entry,
+    Offset,
+    RaftIndex,
+    RangeEnd,
+    RangeId,
+    Snapshot,
+    SnapshotReason,
+    Trigger,
+)
 from tidegate.raftlog.request import Scan
 from tidegate.ranges.claim_answer import HEIRS_MAX
 from tidegate.ranges.handoff import Claim
@@ -236,6 +245,16 @@ def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_en
         hidden.run.settle()
     assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
     assert not [each for each in hidden.run.driven[0].processor.status().quarantined if each.range_id == 2]
+
+
+def test_a_remembered_claim_ends_a_range_whose_last_entries_were_cut_from_the_log() -> None:
+    """No record of the range may come any more at which it would be looked at."""
+    hidden = _Hidden(loses_last=True)
+    hidden.run.settle()
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.LIVE, [1])
+    driven = hidden.run.driven[0]
+    driven.note(driven.processor.missing_below(Offset(len(hidden.log.partitions[0]) + 5)))
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
 
 
 class _LosesSnapshots(HandLog):
