@@ -91,7 +91,8 @@ def _bytes(record: LogRecord) -> int:
     return 64 + len(record.key or b"") + len(record.value or b"")
 
 
-def test_python_takes_only_what_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("batch", [1, 1_000])
+def test_python_takes_only_what_the_kernel_refuses(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     records, driven = _log(500, 100), _driven(KernelMode.ON)
     by_python: list[LogRecord] = []
     apply = PlainRecords.apply_records
@@ -105,7 +106,7 @@ def test_python_takes_only_what_the_kernel_refuses(monkeypatch: pytest.MonkeyPat
 
     driven.step(records[:5])
     monkeypatch.setattr(PlainRecords, "apply_records", noting)
-    driven.step(records[5:])
+    driven.run(records[5:], batch)
     broken = [record for record in records[5:] if record.key == encode_key(RangeId(2))]
     assert len(broken) == 4
     assert [record for record in by_python if record not in broken] == []
