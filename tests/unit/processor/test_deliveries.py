@@ -16,9 +16,9 @@ from tests.unit.processor.driving import Driven, rows_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
 from tests.unit.processor.schemed import schemed_options
 from tests.unit.processor.stuck_feed import kv
-from tidegate.changefeed.definition.feed import FeedId
-from tidegate.changefeed.definition.options import FeedOptions, InitialScan
-from tidegate.changefeed.lifecycle.control import Failed, Register, Registered
+from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedId
+from tidegate.changefeed.definition.options import FeedOptions, Format, InitialScan
+from tidegate.changefeed.lifecycle.control import Failed, Register, Registered, Remove
 from tidegate.hlc import Timestamp
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
@@ -98,10 +98,10 @@ def test_rows_of_feeds_that_miss_versions_are_those_of_python(seed: int) -> None
 
 
 @_ENGINES
-@pytest.mark.parametrize("order", [(9, 5, 6), (5, 9, 6), (5, 6, 9), (6, 5, 9), (9, 6, 5)])
+@pytest.mark.parametrize("order", [(9, 5, 6), (5, 9, 6), (5, 6, 9), (6, 5, 9), (9, 6, 5), (5, 9, None)])
 @pytest.mark.parametrize("feeds", [True, False])
 def test_feeds_begin_above_the_highest_version_of_a_batch(
-    feeds: bool, order: Sequence[int], mode: KernelMode
+    feeds: bool, order: Sequence[int | None], mode: KernelMode
 ) -> None:
     """Whoever takes it: a kernel refuses a command that splits its range, and Python takes its rows."""
     log = HandLog(1)
@@ -112,10 +112,11 @@ def test_feeds_begin_above_the_highest_version_of_a_batch(
         driven.control(_FEED)
     driven.run(log.partitions[0])
     read = len(log.partitions[0])
-    first, second, third = order
-    plain.apply(PLAIN.put(first, 1, "a"), PLAIN.put(1, 2, "b"))
-    other.apply(OTHER.put(second, 1, "c"), OTHER.put(1, 2, "d"), trigger=Trigger.SPLIT)
-    plain.apply(PLAIN.put(third, 1, "e"), PLAIN.put(1, 2, "f"))
+    for number, seconds in enumerate(order):
+        if seconds is not None and number == 1:
+            other.apply(OTHER.put(seconds, 1, "c"), OTHER.put(1, 2, "d"), trigger=Trigger.SPLIT)
+        elif seconds is not None:
+            plain.apply(PLAIN.put(seconds, 1, "e"), PLAIN.put(1, 2, "f"))
     driven.step(log.partitions[0][read:])
     (answer,) = driven.control(Register(replace(_FEED.definition, id=_LATE))).acks
     assert isinstance(answer, Registered)
@@ -187,11 +188,14 @@ def test_a_feed_that_misses_versions_is_given_what_is_live_beside_them(mode: Ker
 
 @_ENGINES
 @pytest.mark.parametrize("shows_previous", [True, False])
+@pytest.mark.parametrize("alone", [True, False])
 def test_a_feed_that_misses_versions_shows_what_a_row_replaced_as_it_would_otherwise(
-    shows_previous: bool, mode: KernelMode
+    alone: bool, shows_previous: bool, mode: KernelMode
 ) -> None:
     two = _Two(mode)
     two.miss(_DIFF if shows_previous else WITH_MARKERS)
+    if alone:
+        two.driven.control(Remove(_FEED.feed_id, FIRST_EPOCH))
     before, after = OTHER.put(4, 1, "old"), OTHER.put(5, 1, "new")
     two.other.apply(after._replace(prev_value=before.value), close=4)
     (row,) = rows_of(two.run(), _LATE)
@@ -201,14 +205,47 @@ def test_a_feed_that_misses_versions_shows_what_a_row_replaced_as_it_would_other
 @_ENGINES
 def test_a_feed_that_fails_at_a_delivery_is_given_no_further_one(mode: KernelMode) -> None:
     two = _Two(mode)
-    scan = two.miss()
-    key, _ = PLAIN.pair(1, "two")
-    two.other.apply(OTHER.put(5, 1, "five"), close=4)
-    two.plain.scanned(scan, KeyValue(key, at(2), b"\xff" * 9))
+    options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
+    late = activation([PLAIN.descriptor], options, start=at(3), feed_id=_LATE)
+    two.driven.control(Register(late.definition), late)
+    (scan,) = two.run().requests
+    assert isinstance(scan, Scan)
+    low, high = PLAIN.split(50)
+    two.plain.scanned(scan, kv(2, 1, "two"), span=low, last=False)
+    two.plain.apply(PLAIN.put(5, 1, "five"), close=4)
+    two.plain.scanned(scan, KeyValue(PLAIN.key(60), at(2), b"\xff" * 9), span=high)
     two.plain.apply(PLAIN.put(6, 1, "six"), close=4)
     result = two.run()
     assert [ack.feed_id for ack in result.acks if isinstance(ack, Failed)] == [_LATE]
-    assert (_times(result, _FEED.feed_id), _times(result, _LATE)) == ([at(5), at(6)], [at(5)])
+    assert (_times(result, _FEED.feed_id), _times(result, _LATE)) == ([at(5), at(6)], [at(3), at(5)])
+
+
+@_ENGINES
+def test_versions_that_only_a_feed_with_gaps_was_given_are_remembered(mode: KernelMode) -> None:
+    """A descriptor that is valid from before they were written comes too late."""
+    two = _Two(mode)
+    two.miss()
+    two.driven.control(Remove(_FEED.feed_id, FIRST_EPOCH))
+    two.other.apply(OTHER.put(9, 1, "nine"), close=4)
+    assert _times(two.run(), _LATE) == [at(9)]
+    two.log.write(update_of(OTHER.widened(7).descriptor))
+    assert [ack.feed_id for ack in two.run().acks if isinstance(ack, Failed)] == [_LATE]
+
+
+@_ENGINES
+def test_rows_that_no_kernel_writes_come_beside_gaps_too(mode: KernelMode) -> None:
+    two = _Two(mode)
+    odd = FeedOptions(format=Format.CSV)
+    two.driven.control(Remove(_FEED.feed_id, FIRST_EPOCH))
+    beside = activation([OTHER.descriptor], odd, start=at(3), feed_id="beside")
+    two.driven.control(Register(beside.definition), beside)
+    two.miss(odd)
+    two.other.apply(OTHER.put(5, 1, "five"), close=4)
+    outputs = two.run().outputs
+    assert {feed: [row.value for row in rows] for feed, rows in outputs.items()} == {
+        _LATE: [b"1,five"],
+        "beside": [b"1,five"],
+    }
 
 
 @_ENGINES

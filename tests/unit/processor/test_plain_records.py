@@ -6,32 +6,37 @@ What it leaves behind is what Python leaves behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from tests.feeds import activation
-from tests.hand_log import HandLog, intent
+from tests.feeds import WITH_MARKERS, activation
+from tests.hand_log import HandLog, at, closed, intent
 from tests.logs import Record
 from tests.unit.kernel.gap_histories import GapLockstep
 from tests.unit.kernel.histories import Lockstep
 from tests.unit.kernel.log_histories import log_history
-from tests.unit.processor.driving import Driven
+from tests.unit.processor.driving import Driven, rows_of
 from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.table.breakages import HIGH, LOW
+from tidegate.changefeed.lifecycle.control import Register
 from tidegate.errors import StateError
 from tidegate.kernel import partition_kernel
+from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
-from tidegate.processor.batch import LogRecord
+from tidegate.processor.batch import LogRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import Input, InputPlace
-from tidegate.processor.feeds.log_kernel import Followed
+from tidegate.processor.feeds.log_kernel import Followed, MovedRange
 from tidegate.processor.plain_records import PlainRecords, _Ends
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.step_size import RowLimits, StepPace
-from tidegate.raftlog.encode import encode_key
-from tidegate.raftlog.entry import RangeId
+from tidegate.raftlog.encode import encode_entry, encode_key
+from tidegate.raftlog.entry import Entry, Generation, Heartbeat, RaftIndex, RangeId
+from tidegate.raftlog.request import Scan
+from tidegate.ranges.intent_queue import IntentQueue
 
 pytest.importorskip("wasmtime")
 
@@ -172,24 +177,25 @@ _BEFORE: Final = 4
 
 
 @pytest.mark.parametrize(
-    ("counts", "rounds"),  # the last round is no more of those that are given all of the rest
+    ("counts", "rounds", "rest"),
     [
-        ((0, 30), [30 - number for number in range(9)]),
-        ((99, 30), [129, *(29 - number for number in range(8))]),
-        ((100, 30), [130, *(29 - number for number in range(9))]),
-        ((100, 20, 100, 20), [240, *(139 - number for number in range(8)), 73]),
+        ((30,), [30], []),
+        ((0, 30), [30 - number for number in range(9)], [21]),
+        ((99, 30), [129, *(29 - number for number in range(8))], [21]),
+        ((100, 30), [130, *(29 - number for number in range(9))], [20]),
+        ((100, 20, 100, 20), [240, *(139 - number for number in range(8)), 73], [130]),
     ],
 )
 def test_a_kernel_is_given_as_many_rounds_as_refusals_are_free_and_earned(
-    counts: Sequence[int], rounds: Sequence[int], monkeypatch: pytest.MonkeyPatch
+    counts: Sequence[int], rounds: Sequence[int], rest: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Only the free ones are given all of the rest."""
     records, driven = _rows_amid_refused(*counts), _driven(KernelMode.ON)
     driven.step(records[:_BEFORE])
     seen = _Rounds(monkeypatch)
     driven.step(records[_BEFORE:])
     assert seen.given == rounds
-    rest = sum(counts) - counts[0] - len(rounds)
-    assert seen.by_python == [*[1] * len(rounds), rest]
+    assert seen.by_python == [*[1] * (len(rounds) if rest else 0), *rest]
 
 
 def test_a_round_that_is_earned_has_about_twice_the_bytes_of_the_last_one() -> None:
@@ -292,8 +298,22 @@ def test_a_checked_step_says_in_what_a_kernel_differs(slip: str, monkeypatch: py
     driven, records = _driven(KernelMode.CHECK), _few()
     driven.step(records[:2])
     monkeypatch.setattr(partition_kernel, "read_followed", lambda *args: _SLIPS[slip](read(*args)))
-    with pytest.raises(StateError, match=f"the kernel and Python differ in {slip}.* by Python"):
+    with pytest.raises(StateError, match=f"the kernel and Python differ in {slip}.*: .* by Python"):
         driven.step(records[2:])
+
+
+def test_a_checked_step_counts_versions_that_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = partition_kernel.read_followed
+    driven, records = _driven(KernelMode.CHECK), _few()
+    driven.step(records[:2])
+    monkeypatch.setattr(partition_kernel, "read_followed", lambda *args: _SLIPS["versions"](read(*args)))
+    monkeypatch.setattr(Instance, "versions", _trap)
+    with pytest.raises(StateError, match="the kernel and Python differ in versions: 1 by the kernel, 2 by"):
+        driven.step(records[2:])
+
+
+def _trap(*_: object) -> Any:
+    raise RuntimeError("wasm trap: unreachable")
 
 
 def test_a_checked_step_compares_versions_as_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,3 +323,163 @@ def test_a_checked_step_compares_versions_as_they_are_told(monkeypatch: pytest.M
     driven.step(records[:2])
     with pytest.raises(StateError, match="the kernel and Python differ in versions as told"):
         driven.step(records[2:])
+
+
+# ---- what is left behind, case by case ----
+
+
+_LATE: Final = replace(WITH_MARKERS, cursor=at(1))
+
+
+def _misses(driven: Driven) -> None:
+    """A feed begins at second 1, and misses what was written above it."""
+    late = activation([PLAIN.descriptor], _LATE, start=at(1), feed_id="late")
+    driven.control(Register(late.definition), late)
+
+
+class _Three:
+    """The same partition by a kernel, by Python, and by both, which are compared. All read one range."""
+
+    def __init__(self) -> None:
+        self.log = HandLog(1)
+        self.log.describe(PLAIN)
+        self.range = self.log.open_range(1, PLAIN.span)
+        self.range.apply(PLAIN.put(2, 1, "two"), close=3)
+        self.all = [_driven(mode) for mode in (KernelMode.OFF, KernelMode.ON, KernelMode.CHECK)]
+        self.step()
+
+    def step(self) -> StepResult:
+        """Step what is new. All results are equal, and all states."""
+        read = int(self.all[0].processor.next_offset or 0)
+        python, *others = (driven.step(self.log.partitions[0][read:]) for driven in self.all)
+        assert all(other == python for other in others)
+        assert all(driven.state == self.all[0].state for driven in self.all)
+        return python
+
+    def beat(self, seconds: float, *, ahead: int = 0) -> None:
+        self.log.wait_for(at(seconds))
+        self.range.heartbeat(seconds - 1, self.range.index + ahead)
+
+
+def test_when_a_range_with_gaps_was_heard_is_noted_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = _Three()
+    for driven in three.all:
+        _misses(driven)
+    (scan,) = three.step().requests
+    assert isinstance(scan, Scan)
+    for seconds in (10, 14, 18):
+        three.beat(seconds)
+        three.step()
+    (state,) = three.all[1].processor._ranges
+    assert state.gaps
+    assert state.heard_ms is not None
+    assert state.heard_ms > 10_000
+    three.range.scanned(scan)
+    three.step()
+    assert not state.gaps
+    for seconds in (22, 26):
+        three.beat(seconds)
+        three.step()
+
+
+def _slipping(change: Callable[[MovedRange], MovedRange], monkeypatch: pytest.MonkeyPatch) -> None:
+    read = partition_kernel.read_followed
+
+    def slipped(*args: Any) -> Followed:
+        found = read(*args)
+        return found._replace(ranges=[*map(change, found.ranges)])
+
+    monkeypatch.setattr(partition_kernel, "read_followed", slipped)
+
+
+def test_when_a_range_with_gaps_was_heard_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = _Three()
+    driven = three.all[2]
+    _misses(driven)
+    driven.step(())
+    three.beat(10)
+    _slipping(lambda moved: moved._replace(heard_ms=moved.heard_ms + 1), monkeypatch)
+    with pytest.raises(StateError, match="differ in range 1"):
+        driven.step(three.log.partitions[0][-1:])
+
+
+def test_a_heartbeat_that_waits_is_noted_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = _Three()
+    three.beat(10, ahead=3)
+    three.step()
+    three.range.apply(PLAIN.put(11, 1, "one"))
+    three.step()
+    (state,) = three.all[1].processor._ranges
+    assert state.pending_heartbeat is not None
+    three.range.apply(PLAIN.put(11, 1, "two"))
+    three.range.apply(PLAIN.put(11, 1, "three"))
+    three.step()
+    assert state.resolver.closed == at(9)
+    three.beat(12, ahead=3)
+    _slipping(
+        lambda moved: moved._replace(pending=moved.pending and moved.pending._replace(closed=at(10))),
+        monkeypatch,
+    )
+    with pytest.raises(StateError, match="differ in range 1"):
+        three.all[2].step(three.log.partitions[0][-1:])
+
+
+def test_a_time_that_was_believed_is_believed_though_the_clock_falls() -> None:
+    three = _Three()
+    day = 86_400
+
+    def write(entry: Entry, stamped: float) -> StepResult:
+        three.log.write_bytes(0, encode_key(RangeId(1)), encode_entry(entry), at(stamped).wall_ms)
+        return three.step()
+
+    def put(seconds: float, stamped: float) -> StepResult:
+        three.range.index += 1
+        return write(three.range.command(PLAIN.put(seconds, 1, "v")), stamped)
+
+    beat = Heartbeat(RangeId(1), Generation(1), closed(2 * day), RaftIndex(three.range.index))
+    write(beat, 2 * day)
+    put(2 * day + 10, 2 * day + 10)
+    for _ in range(5):  # the fifth record of an earlier time is heard
+        write(beat._replace(covers=RaftIndex(three.range.index)), 10)
+    assert three.all[0].processor._ranges.table.clock.time_ms == at(10).wall_ms
+    assert len([*rows_of(put(3 * day - 10, 10))]) == 1
+
+
+def test_versions_that_a_kernel_cannot_tell_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = _Three()
+    for driven in three.all:
+        _misses(driven)
+    three.step()
+    three.range.apply(PLAIN.put(5, 1, "five"), PLAIN.put(5, 2, "five"), close=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(Instance, "versions", _trap)
+        assert len([*rows_of(three.step())]) == 2
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_a_range_that_goes_on_is_lost_to_nobody_who_claims_it(write: bool) -> None:
+    three = _Three()
+    for driven in three.all:
+        driven.processor._ranges.table.touch(RangeId(1)).claimed_since_ms = 1
+    if write:
+        three.range.apply(PLAIN.put(5, 1, "five"))
+    else:
+        three.range.heartbeat(4)
+    three.step()
+    for driven in three.all:
+        (state,) = driven.processor._ranges
+        assert state.claimed_since_ms is None
+
+
+def test_transactions_that_are_not_in_memory_are_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = _Three()
+    seen = _Rounds(monkeypatch)
+    spilled = True
+    monkeypatch.setattr(IntentQueue, "spilled", property(lambda _: spilled))
+    three.range.apply(PLAIN.put(5, 1, "five"))
+    three.step()
+    assert sum(seen.by_python) == 2
+    spilled = False
+    three.range.apply(PLAIN.put(6, 1, "six"))
+    three.step()
+    assert sum(seen.by_python) == 3, "the third partition compares"
