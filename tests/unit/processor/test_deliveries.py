@@ -156,14 +156,14 @@ def test_a_feed_fails_where_an_entry_has_a_byte_of_rows_too_many(
     def written(limits: RowLimits) -> StepResult:
         two = _Two(mode, limits)
         late = activation([OTHER.descriptor], options, start=at(3), feed_id=_LATE)
-        two.driven.control(Register(late.definition), late)
+        two.driven.control(Remove(_FEED.feed_id, FIRST_EPOCH), Register(late.definition), late)
         two.other.apply(*(OTHER.put(5, number, "v" * 40) for number in range(12)), close=4)
         return two.run()
 
     whole = written(RowLimits())
     rows = [*rows_of(whole, _LATE), *whole.unframed.get(_LATE, ())]
     assert len(rows) == 12
-    entry_bytes = rows_size(rows) - (not fits)  # type: ignore[arg-type]
+    entry_bytes = rows_size(rows) - (not fits)
     bounded = written(RowLimits(entry_bytes=entry_bytes))
     failed = {ack.feed_id for ack in bounded.acks if isinstance(ack, Failed)}
     assert (_LATE in failed) is not fits

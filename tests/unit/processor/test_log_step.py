@@ -19,7 +19,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Register, Registered
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import log_step
-from tidegate.processor.batch import LogRecord, StepResult
+from tidegate.processor.batch import StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
@@ -364,7 +364,7 @@ def test_a_feed_that_fails_amid_a_step_has_the_rows_from_before_and_no_others(
     assert found == {"feed": [at(5)], "beside": [at(9)]}
 
 
-def _overtaken() -> tuple[Driven, Sequence[LogRecord]]:
+def _overtaken() -> tuple[Driven, Sequence[Record]]:
     """A feed that misses versions from 1 on; the next record says that the store has removed them."""
     log, range_ = opened()
     driven = active(_FEED)

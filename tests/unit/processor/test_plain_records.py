@@ -22,7 +22,7 @@ from tests.unit.processor.logs import PLAIN
 from tests.unit.processor.table.breakages import HIGH, LOW
 from tidegate.changefeed.lifecycle.control import Register
 from tidegate.errors import StateError
-from tidegate.kernel import partition_kernel
+from tidegate.kernel import log_message, partition_kernel
 from tidegate.kernel.instance import Instance
 from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
@@ -294,7 +294,7 @@ def _few() -> Sequence[Record]:
 
 @pytest.mark.parametrize("slip", _SLIPS)
 def test_a_checked_step_says_in_what_a_kernel_differs(slip: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = partition_kernel.read_followed
+    read = log_message.read_followed
     driven, records = _driven(KernelMode.CHECK), _few()
     driven.step(records[:2])
     monkeypatch.setattr(partition_kernel, "read_followed", lambda *args: _SLIPS[slip](read(*args)))
@@ -303,7 +303,7 @@ def test_a_checked_step_says_in_what_a_kernel_differs(slip: str, monkeypatch: py
 
 
 def test_a_checked_step_counts_versions_that_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = partition_kernel.read_followed
+    read = log_message.read_followed
     driven, records = _driven(KernelMode.CHECK), _few()
     driven.step(records[:2])
     monkeypatch.setattr(partition_kernel, "read_followed", lambda *args: _SLIPS["versions"](read(*args)))
@@ -317,7 +317,7 @@ def _trap(*_: object) -> Any:
 
 
 def test_a_checked_step_compares_versions_as_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = partition_kernel.read_versions
+    read = log_message.read_versions
     monkeypatch.setattr(partition_kernel, "read_versions", lambda *args: read(*args)[::-1])
     driven, records = _driven(KernelMode.CHECK), _few()
     driven.step(records[:2])
@@ -383,7 +383,7 @@ def test_when_a_range_with_gaps_was_heard_is_noted_and_compared(monkeypatch: pyt
 
 
 def _slipping(change: Callable[[MovedRange], MovedRange], monkeypatch: pytest.MonkeyPatch) -> None:
-    read = partition_kernel.read_followed
+    read = log_message.read_followed
 
     def slipped(*args: Any) -> Followed:
         found = read(*args)
