@@ -122,14 +122,19 @@ def test_a_kernels_plans_are_earned_by_all_bytes_of_the_log(monkeypatch: pytest.
     assert sum(earned) == sum(len(record.value or b"") for record in records)
 
 
-def _with_chunk() -> tuple[HandLog, HandRange, Driven, Scan, int]:
-    """A feed that begins with a scan; the scan, and where the log ends. A step has room for some rows."""
+def _with_chunk(*, beside: bool = False) -> tuple[HandLog, HandRange, Driven, Scan, int]:
+    """A feed that begins with a scan; the scan, and where the log ends. ``beside``: another feed follows.
+
+    A step has room for some rows.
+    """
     log, range_ = opened()
     driven = _driven(RowLimits(step_bytes=_ROOM * _row_bytes()))
     driven.run(log.partitions[0])
     options = replace(WITH_MARKERS, initial_scan=InitialScan.YES)
     late = activation([PLAIN.descriptor], options, start=at(6), feed_id=_LATE)
-    driven.control(Remove(_FEED.feed_id, FIRST_EPOCH), Register(late.definition), late)
+    if not beside:
+        driven.control(Remove(_FEED.feed_id, FIRST_EPOCH))
+    driven.control(Register(late.definition), late)
     (scan,) = (each for each in driven.step(()).requests if isinstance(each, Scan))
     return log, range_, driven, scan, len(log.partitions[0])
 
@@ -146,15 +151,16 @@ def test_a_chunk_has_only_the_room_that_the_rows_before_it_have_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(StepPace, "log_bytes", 1)
-    log, range_, driven, scan, end = _with_chunk()
+    log, range_, driven, scan, end = _with_chunk(beside=True)
     before = _ROOM - 1
     range_.apply(*(PLAIN.put(7, 70 + number, "v") for number in range(before)), close=6)
     range_.scanned(scan, *(kv(4, number, "v") for number in range(10, 40)))
     range_.apply(PLAIN.put(8, 92, "v"), close=7)
     results = _steps(driven, log.partitions[0][end:])
     assert results[0].taken == 1, "the chunk is not taken with its first part"
-    assert before < len([*rows_of(results[0])]) <= _ROOM + 3
-    keys = [row.key for result in results for row in rows_of(result)]
+    assert len([*rows_of(results[0], _FEED.feed_id)]) == before
+    assert all(result.row_bytes <= (_ROOM + 1) * _row_bytes() for result in results[:4])
+    keys = [row.key for result in results for row in rows_of(result, _LATE)]
     scanned = [b"[%d]" % number for number in range(10, 40)]
     live = [b"[%d]" % number for number in (*range(70, 70 + before), 92)]
     assert [key for key in keys if key in scanned] == scanned
