@@ -19,7 +19,7 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Register, Registered
 from tidegate.hlc import ZERO, Timestamp
 from tidegate.processor import log_step
-from tidegate.processor.batch import StepResult
+from tidegate.processor.batch import ExchangeRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
@@ -30,6 +30,7 @@ from tidegate.raftlog.entry import (
     Generation,
     Heartbeat,
     HistoryMutation,
+    Offset,
     OpenIntent,
     RaftIndex,
     RangeId,
@@ -37,6 +38,8 @@ from tidegate.raftlog.entry import (
     Trigger,
 )
 from tidegate.raftlog.request import Scan
+from tidegate.ranges.handoff import Claim
+from tidegate.ranges.range_state import RangeStatus
 
 _FEED: Final = activation([PLAIN.descriptor])
 _LATE: Final = FeedId("late")
@@ -464,3 +467,18 @@ def test_a_restart_reads_the_last_record_again_as_one_that_has_passed(last: str)
         run.settle()
     assert runs[0].rows() == runs[1].rows()
     assert runs[0].causes() == runs[1].causes()
+
+
+def test_a_record_that_names_no_range_is_no_hole_of_a_range_that_was_claimed_after_it() -> None:
+    """Also where it is the last one that a range which waits reads again."""
+    run = Partitions(split_log())
+    run.log.write_bytes(1, None, b"\xff")
+    run.read(1)
+    claim = Claim(RangeId(8), RangeId(5), RaftIndex(11), OTHER.span)
+    run.note_step(1, run.driven[1].processor.exchange([ExchangeRecord(Offset(0), claim)]))
+    run.restart(1)
+    assert run.driven[1].processor.to_read_again
+    run.read(1)
+    assert run.causes() == []
+    (claimed,) = (state for state in run.driven[1].processor._ranges if state.range_id == 5)
+    assert claimed.status is RangeStatus.UNINITIALISED
