@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -24,11 +24,15 @@ from tidegate.kernel.kernel_mode import KernelMode
 from tidegate.kernel.partition_kernel import kernels_for
 from tidegate.processor.batch import SOURCE_HEADER, StepResult
 from tidegate.processor.config import ProcessorConfig
+from tidegate.processor.deliveries import Deliveries
+from tidegate.processor.feeds.kernel_rows import KernelRows
+from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.processor import PartitionProcessor
 from tidegate.processor.step_size import RowLimits
 from tidegate.processor.written_records import rows_size
 from tidegate.raftlog.entry import KeyValue, Trigger
 from tidegate.raftlog.request import Scan
+from tidegate.ranges.version import Version
 
 pytest.importorskip("wasmtime")
 
@@ -291,3 +295,51 @@ def test_a_kernel_of_a_feed_is_kept_only_while_the_feed_misses_versions() -> Non
     two.run()
     assert not two.driven.processor.status().with_gaps
     assert not kernel.of_feeds._planned
+
+
+# ---- work that is spared ----
+
+
+def test_a_version_that_several_feeds_are_given_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = _Two(KernelMode.OFF)
+    scan = two.miss()
+    read: list[Timestamp] = []
+    decode = PartitionRows.decode
+
+    def reading(rows: PartitionRows, versions: Sequence[Version], *more: Any, **named: Any) -> Any:
+        read.extend(version.timestamp for version in versions)
+        return decode(rows, versions, *more, **named)
+
+    monkeypatch.setattr(PartitionRows, "decode", reading)
+    two.other.apply(OTHER.put(5, 1, "five"), close=4)
+    two.plain.apply(PLAIN.put(6, 1, "six"), close=4)
+    two.run()
+    assert read == [at(5), at(6)]
+    two.plain.scanned(scan, kv(2, 1, "two"))
+    two.run()
+    assert read == [at(5), at(6), at(2), at(6)], "what was held back is read when it is given"
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_kernel_is_not_asked_again_for_rows_that_may_be_too_many(
+    fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = _Two(KernelMode.ON, None if fits else RowLimits(entry_bytes=200))
+    asked: list[int] = []
+    taken: list[int] = []
+    emit, by_python = KernelRows.emit, Deliveries._emit_by_python
+
+    def asking(rows: KernelRows, receivers: Any, versions: Any) -> Any:
+        asked.append(len(versions))
+        return emit(rows, receivers, versions)
+
+    def reading(deliveries: Deliveries, *arguments: Any) -> Any:
+        taken.append(1)
+        return by_python(deliveries, *arguments)
+
+    monkeypatch.setattr(KernelRows, "emit", asking)
+    monkeypatch.setattr(Deliveries, "_emit_by_python", reading)
+    for number in range(4):
+        two.other.apply(OTHER.put(5, number, "v"), close=4)
+    assert len([*rows_of(two.run())]) == 4
+    assert (asked, bool(taken)) == ([], not fits)
