@@ -86,6 +86,7 @@ SUBJECTS: Final = {
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
         processor/refused_chunks processor/silent_ranges processor/standing_scans
     """,
+    "log time over a whole partition (docs/protocols/log-time.md)": "processor/log_time",
     "what a step costs over many ranges and feeds (docs/benchmarks.md)": "processor/wide_steps",
     "feeds that begin, catch up, are detached, go on or end in a partition (docs/protocols/catch-up.md)": """
         processor/catch_up processor/chunks_in_parts processor/dates_of_changes processor/detached_feeds
