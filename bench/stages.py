@@ -15,8 +15,10 @@ from typing import Final, NamedTuple, TypeVar
 from bench.workload import BenchLog, PartitionRecord, bench_feed
 from tidegate.errors import MalformedEntry
 from tidegate.processor.batch import ControlRecord, OutputRecord, StateChange
+from tidegate.processor.bounds import BACKLOG_BYTES, BOUNDS
 from tidegate.processor.feeds.emitter import Destination, Emission, Emitter
 from tidegate.processor.feeds.feed_table import PartitionFeeds
+from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.feeds.version_rows import PartitionRows
 from tidegate.processor.moving.partition_ranges import PartitionRanges
 from tidegate.processor.processor import PartitionProcessor
@@ -60,8 +62,9 @@ class StagedPartition:
 
     def __init__(self, log: BenchLog) -> None:
         feed = bench_feed(log.tables)
-        self._ranges = PartitionRanges(0, 1, PartitionFeeds(0))
-        self._rows = PartitionRows()
+        feeds, self._rows = PartitionFeeds(0), PartitionRows()
+        reckoning = RowReckoning(self._rows, feeds)
+        self._ranges = PartitionRanges(0, 1, feeds, None, None, None, None, BOUNDS, reckoning, BACKLOG_BYTES)
         self._spans = [span for target in feed.targets for span in target.spans]
         destinations = {t.table_id: Destination(t.topic, t.partitions) for t in feed.targets}
         self._wanted = destinations.keys()

@@ -77,7 +77,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             reach=asked.reach or Path(directory, "reach"),
         )
         places = [place for stage in stages for place in stage.places]
-        told = *OPTIONS, hypothesis_seed(seed), "-p", "no:terminal", "-p", "no:cacheprovider"
+        told = (
+            *OPTIONS,
+            hypothesis_seed(seed),
+            "-o",
+            "addopts=",
+            "-p",
+            "no:terminal",
+            "-p",
+            "no:cacheprovider",
+        )
         if status := pytest.main([*places, *told], plugins=[survey]):
             return int(status)
         if asked.most == math.inf and survey.passed_over:
