@@ -35,7 +35,9 @@ def row_size(key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes
 
 
 def rows_size(rows: Sequence[OutputRecord] | Sequence[UnframedRecord]) -> int:
-    """Return the bytes of records, as ``row_size`` counts them."""
+    """Return the bytes of records, as ``row_size`` counts them. The header that says where a row came from is
+    left out for records of the kernel.
+    """
     if isinstance(rows, WrittenRecords):
         return rows.bytes
     return sum(row_size(row.key, row.value, row.headers) for row in rows)

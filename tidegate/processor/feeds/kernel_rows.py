@@ -240,7 +240,8 @@ class KernelRows:
     ) -> BatchEmission:
         """Return what a kernel has taken, and what Python makes of the versions that it refused.
 
-        Only feeds that are given anything are in it.
+        A feed that is given nothing is left out, unless a refused version of a table of it is not above its
+        start.
         """
         feeds = self._feeds
         rows = self._rows.decode(refused, feeds.wanted_tables, feeds.wanted_previous, feeds.starts)
