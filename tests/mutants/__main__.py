@@ -150,7 +150,10 @@ def _try_in_copies(
 
 
 def _report(lived: Sequence[Mutant], count: int, seed: int) -> int:
-    share = 1 - len(lived) / count if count else 1.0
+    if not count:
+        print("No mutant was tried.")
+        return 2
+    share = 1 - len(lived) / count
     print(
         f"\nseed {seed}: {count - len(lived)} of {count} noticed ({share:.0%}); "
         f"at least {WANTED:.0%} are wanted."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import select
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -20,6 +22,7 @@ Key = TypeVar("Key")
 MEMORY: Final = 8 << 30
 #: A pipe takes this much at once, though nobody reads yet.
 _TOLD_BYTES: Final = 4096
+_PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,16 @@ class Forks(Generic[Key]):
 
 
 def _be_alone() -> None:
-    """Be a group of processes of its own, with bounded memory, and with nobody who hears."""
+    """Be a group of processes of its own, with bounded memory, and with nobody who hears.
+
+    On Linux it ends with its parent.
+    """
     os.setpgid(0, 0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nowhere, descriptor)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    if hard == resource.RLIM_INFINITY or hard > MEMORY:
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))

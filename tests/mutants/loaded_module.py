@@ -100,6 +100,8 @@ class LoadedModule:
         for before, after in zip(self._codes, changed, strict=True):
             function = self._functions.get((before.co_qualname, before.co_firstlineno))
             if function is not None and _differ(before, after):
+                if before.co_freevars != after.co_freevars:  # such as a call of super() that is left out
+                    return
                 yield function, after
 
 

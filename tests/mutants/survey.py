@@ -31,6 +31,7 @@ _MEASURE_LIMIT_S: Final = 3600.0
 #: More tests than these may not fail while statements are counted. A few do: they measure time.
 _FAILED_SHARE: Final = 0.02
 _PASSED: Final = "passed"
+_NO_TEST: Final = "it does not end, or the process breaks off"
 
 
 class Survey:
@@ -66,7 +67,6 @@ class Survey:
         self._file = reach
         self._extra_s = extra_s
         self._tests: Mapping[str, pytest.Item] = {}
-        self._sound: dict[str, bool] = {}
         self.passed_over: list[Mutant] = []
 
     @pytest.hookimpl(tryfirst=True)
@@ -147,17 +147,19 @@ class Survey:
 
     def _take_ended(self, forks: Forks[_Try]) -> None:
         for tried, told in forks.wait():
-            if tried.checked is not None:
-                self._sound[tried.checked] = told == _PASSED
-                if told != _PASSED:
-                    rest = [test for test in tried.tests if test.item.nodeid != tried.checked]
+            if told not in self._tests and told not in (_PASSED, "", None):
+                _give_up(f"{tried.mutant} cannot be tried: {told}")
+            if tried.checked is None and told != _PASSED:
+                # Does it pass without the mutant, in this order? So must all of them, if the process ended.
+                self._start(forks, replace(tried, checked=told or _NO_TEST))
+                continue
+            if tried.checked is not None and told != _PASSED:
+                rest = [test for test in tried.tests if test.item.nodeid != (told or tried.checked)]
+                if len(rest) < len(tried.tests):
                     self._start(forks, replace(tried, tests=rest, checked=None))
                     continue
-                told = tried.checked
-            elif told in self._tests and told not in self._sound:
-                self._start(forks, replace(tried, checked=told))
-                continue
-            noticed_by = None if told == _PASSED else told or "it does not end"
+                _give_up(f"The tests that reach {tried.mutant} do not end without it either.")
+            noticed_by = tried.checked
             stage = self._stages[min(self._stage_of(noticed_by or ""), len(self._stages) - 1)].name
             self._found(Trial(tried.mutant, noticed_by, stage, time.monotonic() - tried.begun))
 

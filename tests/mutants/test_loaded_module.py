@@ -40,6 +40,10 @@ def branched(a):
         return a
     return 0
 
+class Careful(dict):
+    def __init__(self):
+        super().__init__(a=1)
+
 @dataclass
 class Held:
     value: int = 50
@@ -127,6 +131,14 @@ def test_a_slip_that_ran_at_the_import_is_refused(
     for mutant in mutants:
         with pytest.raises(NotInFunction):
             loaded.code_with(mutant)
+
+
+def test_a_slip_that_takes_the_closure_from_a_function_is_refused(
+    module: ModuleType, loaded: LoadedModule
+) -> None:
+    """Python lets no function have code with other free variables. ``super()`` needs one."""
+    with pytest.raises(NotInFunction):
+        loaded.code_with(slip(module, "super().__init__(a=1)", "pass"))
 
 
 def test_the_statements_that_run_are_counted(module: ModuleType, loaded: LoadedModule) -> None:

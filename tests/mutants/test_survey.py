@@ -112,13 +112,25 @@ def test_later_stages_are_asked_when_the_first_has_passed(project: Path) -> None
 
 
 def test_a_test_that_fails_without_the_mutant_too_notices_nothing(project: Path) -> None:
-    """It passes once, while what the tests reach is measured, and never again."""
+    """It passes once, while what the tests reach is measured, and never again: at no mutant does it count."""
     first = project / "first/test_first.py"
     first.write_text(
-        "from pathlib import Path\nimport below\n\ndef test_once():\n    below.below(1, 2)\n"
+        "from pathlib import Path\nimport below\n\ndef test_once():\n    below.below(1, below.counted(2))\n"
         "    assert not Path('been').exists()\n    Path('been').touch()\n"
     )
-    assert surveyed(project)[1]["a < b -> a <= b"] == ["second", "second/test_second.py::test_later"]
+    _, found, _ = surveyed(project)
+    noticed = {noticed_by for _, noticed_by in found.values()}
+    assert len(found) > 3
+    assert noticed == {None, "second/test_second.py::test_later"}
+
+
+def test_a_mutant_that_ends_the_process_is_noticed(project: Path) -> None:
+    first = project / "first/test_first.py"
+    first.write_text(
+        "import os\nimport below\n\ndef test_abrupt():\n    if below.below(1, 1):\n        os._exit(3)\n"
+    )
+    _, found, _ = surveyed(project)
+    assert found["a < b -> a <= b"][1] == "it does not end, or the process breaks off"
 
 
 def test_tests_that_fail_without_a_mutant_say_nothing(project: Path) -> None:

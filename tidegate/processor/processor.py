@@ -330,7 +330,6 @@ class PartitionProcessor:
             )
             self._ranges.entries.cut(log_start, cause, passed=log_start <= self._state.position.offset + 1)
             self._state.advance(Offset(log_start - 1))
-            self._ranges.parking.settle()  # a range that others have claimed may be over now
         return self._finish(StepResult(None), everything=False)
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:

@@ -26,7 +26,6 @@ from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
     Entry,
-    Offset,
     RaftIndex,
     RangeEnd,
     RangeId,
@@ -245,16 +244,6 @@ def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_en
         hidden.run.settle()
     assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
     assert not [each for each in hidden.run.driven[0].processor.status().quarantined if each.range_id == 2]
-
-
-def test_a_remembered_claim_ends_a_range_whose_last_entries_were_cut_from_the_log() -> None:
-    """No record of the range may come any more at which it would be looked at."""
-    hidden = _Hidden(loses_last=True)
-    hidden.run.settle()
-    assert (hidden.status(), hidden.heirs()) == (RangeStatus.LIVE, [1])
-    driven = hidden.run.driven[0]
-    driven.note(driven.processor.missing_below(Offset(len(hidden.log.partitions[0]) + 5)))
-    assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
 
 
 class _LosesSnapshots(HandLog):
