@@ -179,7 +179,10 @@ class _Limited:
 
 @dataclass(frozen=True, slots=True)
 class _Try:
-    """Tests with a mutant; or up to ``checked`` without it: does that test pass in this order otherwise?"""
+    """Tests to run with a mutant. With ``checked`` they run without it, and up to that test.
+
+    A test that fails then too has not noticed the mutant.
+    """
 
     module: LoadedModule
     mutant: Mutant

@@ -104,6 +104,13 @@ class Driven:
         """Step all of ``records`` in batches."""
         return [self.step(records[first : first + batch]) for first in range(0, len(records), batch)]
 
+    def read_on(self, log: Sequence[Record]) -> None:
+        """Step what was not read yet of the partition's log, and whatever becomes of it."""
+        self.run(log[int(self.processor.next_offset or 0) :])
+        self.step(())
+        while self.processor.ready:
+            self.step(())
+
     def note(self, result: StepResult) -> StepResult:
         """Keep a result, and store what it changed."""
         require_rows_of_ranges(self.processor, result)

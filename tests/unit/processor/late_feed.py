@@ -53,11 +53,7 @@ class Late:
         self.run()
 
     def run(self) -> None:
-        start = int(self.driven.processor.next_offset or 0)
-        self.driven.run(self.log.partitions[0][start:])
-        self.driven.step(())
-        while self.driven.processor.ready:
-            self.driven.step(())
+        self.driven.read_on(self.log.partitions[0])
 
     def restart(self) -> None:
         state: StoredState = self.driven.state

@@ -120,6 +120,24 @@ def split_log(partitions: int = 2) -> HandLog:
     return log
 
 
+def chain_log() -> tuple[HandLog, HandRange, HandRange]:
+    """2 splits off 3, 3 splits off 4, and 3 takes 4 back, each in a partition of its own.
+
+    Returns ranges 2 and 3 too.
+    """
+    log = HandLog(3)
+    log.describe(PLAIN)
+    first = log.open_range(2, PLAIN.span)
+    first.apply(PLAIN.put(1, 250, "first"), close=1)
+    second = first.split(MIDDLE, 3, close=2)
+    second.apply(PLAIN.put(3, 250, "second"), close=2)
+    third = second.split(UPPER, 4, close=4)
+    third.apply(PLAIN.put(5, 250, "third"), close=4)
+    second.merge(third, close=6)
+    second.apply(PLAIN.put(7, 250, "merged"), close=7)
+    return log, first, second
+
+
 def scans_of(run: Partitions, number: int) -> list[Scan]:
     requests = [request for result in run.driven[number].results for request in result.requests]
     return [request for request in requests if isinstance(request, Scan)]

@@ -11,7 +11,16 @@ from tests.feeds import activation
 from tests.hand_log import HandLog, HandRange, at, intent, txn
 from tests.unit.processor.driving import Driven, range_of, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN
-from tests.unit.processor.partitions import FEED, MIDDLE, UPPER, Partitions, beats, scans_of, split_log
+from tests.unit.processor.partitions import (
+    FEED,
+    MIDDLE,
+    UPPER,
+    Partitions,
+    beats,
+    chain_log,
+    scans_of,
+    split_log,
+)
 from tidegate.hlc import Timestamp
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
@@ -76,25 +85,10 @@ def test_a_child_whose_snapshot_stands_before_the_trigger_waits_in_its_own_parti
     assert driven.processor.status().parked == ()
 
 
-def _chain_log() -> HandLog:
-    """2 splits off 3, 3 splits off 4, and 3 takes 4 back, each in a partition of its own."""
-    log = HandLog(3)
-    log.describe(PLAIN)
-    first = log.open_range(2, PLAIN.span)
-    first.apply(PLAIN.put(1, 250, "first"), close=1)
-    second = first.split(MIDDLE, 3, close=2)
-    second.apply(PLAIN.put(3, 250, "second"), close=2)
-    third = second.split(UPPER, 4, close=4)
-    third.apply(PLAIN.put(5, 250, "third"), close=4)
-    second.merge(third, close=6)
-    second.apply(PLAIN.put(7, 250, "merged"), close=7)
-    return log
-
-
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 @pytest.mark.parametrize("batch", [1, 99])
 def test_a_chain_of_splits_and_merges_keeps_the_order_of_a_key(order: Sequence[int], batch: int) -> None:
-    run = Partitions(_chain_log())
+    run = Partitions(chain_log()[0])
     for number in order:
         run.read(number, batch=batch)
     seen = [timestamp for _, timestamp in _in_time(run)]

@@ -59,6 +59,16 @@ def test_a_record_that_is_ahead_pushes_no_young_transaction(jump_s: int) -> None
     assert not [each for result in driven.results for each in result.requests]
 
 
+def _pushes(log: HandLog) -> list[tuple[Push, int]]:
+    """The pushes that a feed of the log asks for, each with the offset at which it is asked for."""
+    return [
+        (request, int(result.offset or 0))
+        for result in active(activation([PLAIN.descriptor])).run(log.partitions[0], 1)
+        for request in result.requests
+        if isinstance(request, Push)
+    ]
+
+
 def test_no_push_is_to_a_time_that_the_source_has_not_shown() -> None:
     log = HandLog(partitions=1)
     log.describe(PLAIN, OTHER)
@@ -68,13 +78,7 @@ def test_no_push_is_to_a_time_that_the_source_has_not_shown() -> None:
         log.wait_for(at(seconds))
         one.heartbeat(seconds - 3)
         log.write_bytes(0, *_beat(other, seconds + 3_600, stamped=seconds + 3_600))
-    driven = active(activation([PLAIN.descriptor]))
-    pushes = [
-        (request, int(result.offset or 0))
-        for result in driven.run(log.partitions[0], 1)
-        for request in result.requests
-        if isinstance(request, Push)
-    ]
+    pushes = _pushes(log)
     assert pushes
     for push, offset in pushes:
         written = max(
@@ -91,13 +95,7 @@ def test_no_push_of_a_range_that_is_alone_is_above_what_it_has_closed(ahead_s: i
     one.apply(intent(7, 6))
     for seconds in range(7, 60):
         log.write_bytes(0, *_beat(one, seconds - 3, stamped=seconds + ahead_s))
-    driven = active(activation([PLAIN.descriptor]))
-    pushes = [
-        (request, int(result.offset or 0))
-        for result in driven.run(log.partitions[0], 1)
-        for request in result.requests
-        if isinstance(request, Push)
-    ]
+    pushes = _pushes(log)
     assert pushes
     first = len(log.partitions[0]) - (60 - 7)
     for push, offset in pushes:

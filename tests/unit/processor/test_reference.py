@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from tests.feeds import WITH_MARKERS, activation
-from tests.hand_log import HandLog, at
+from tests.hand_log import at
 from tests.unit.processor.logs import OTHER, PLAIN, opened
-from tests.unit.processor.partitions import MIDDLE, UPPER
+from tests.unit.processor.partitions import chain_log
 from tests.unit.processor.schemed import schemas_for, schemed_options
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.encoding.confluent import MAX_SCHEMA_ID, SubjectSchema, frame_prefix
@@ -148,17 +148,7 @@ def test_a_feed_whose_schema_is_refused_fails_and_the_others_go_on() -> None:
 def test_what_moves_between_partitions_comes_out_in_whatever_order_they_are_read(
     order: Sequence[int],
 ) -> None:
-    """2 splits off 3, 3 splits off 4, and 3 takes 4 back, each in a partition of its own."""
-    log = HandLog(3)
-    log.describe(PLAIN)
-    first = log.open_range(2, PLAIN.span)
-    first.apply(PLAIN.put(1, 250, "first"), close=1)
-    second = first.split(MIDDLE, 3, close=2)
-    second.apply(PLAIN.put(3, 250, "second"), close=2)
-    third = second.split(UPPER, 4, close=4)
-    third.apply(PLAIN.put(5, 250, "third"), close=4)
-    second.merge(third, close=6)
-    second.apply(PLAIN.put(7, 250, "merged"), close=7)
+    log, first, second = chain_log()
     first.heartbeat(9)
     second.heartbeat(9)
     engine = ReferenceEngine(3, [activation([PLAIN.descriptor], output_partitions=1)])

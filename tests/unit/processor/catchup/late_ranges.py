@@ -61,11 +61,7 @@ class LateRanges:
 
     def run(self) -> None:
         """Read what was written since, and whatever becomes of it."""
-        read = int(self.driven.processor.next_offset or 0)
-        self.driven.run(self.log.partitions[0][read:])
-        self.driven.step(())
-        while self.driven.processor.ready:
-            self.driven.step(())
+        self.driven.read_on(self.log.partitions[0])
 
     def restart(self) -> None:
         """A new owner begins with what was stored."""

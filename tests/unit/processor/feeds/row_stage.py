@@ -28,7 +28,20 @@ OTHER: Final = HandTable.of(105, "other")
 TABLES: Final = (TABLE, OTHER)
 
 
-class PlainKernel:
+class NoLogKernel:
+    """The part of a kernel that reads logs. It takes none."""
+
+    def read(self, records: Sequence[LogRecord]) -> Named | None:
+        return None
+
+    def follow(self, state: LogState) -> Followed | None:
+        return None
+
+    def versions(self) -> Sequence[Version] | None:
+        return None
+
+
+class PlainKernel(NoLogKernel):
     """A kernel that keeps to its plan. It refuses the versions with some raft indexes."""
 
     def __init__(self) -> None:
@@ -67,15 +80,6 @@ class PlainKernel:
                     records.append(by_kernel(lane.to.topic, version.raft_index))
                     numbers.append(place)
         return Taken(feeds, refused, highs)
-
-    def read(self, records: Sequence[LogRecord]) -> Named | None:
-        return None
-
-    def follow(self, state: LogState) -> Followed | None:
-        return None
-
-    def versions(self) -> Sequence[Version] | None:
-        return None
 
 
 def by_kernel(topic: str, number: int) -> OutputRecord:

@@ -18,6 +18,7 @@ from tests.unit.processor.driving import Driven
 from tests.unit.processor.feeds.row_stage import (
     OTHER,
     TABLE,
+    NoLogKernel,
     Stage,
     Written,
     by_kernel,
@@ -29,11 +30,10 @@ from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.errors import FeedError, StateError
 from tidegate.hlc import ZERO, Timestamp
-from tidegate.processor.batch import LogRecord, OutputRecord, StepResult
+from tidegate.processor.batch import OutputRecord, StepResult
 from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.feeds.kernel_rows import BatchEmission, KernelRows
 from tidegate.processor.feeds.kernels import Kernel
-from tidegate.processor.feeds.log_kernel import Followed, LogState, Named
 from tidegate.processor.feeds.partition_feed import PartitionFeed
 from tidegate.processor.feeds.row_kernel import FeedRecords, TablePlan, Taken
 from tidegate.processor.feeds.taken_versions import FeedEmission
@@ -44,7 +44,7 @@ from tidegate.raftlog.entry import WriteValue
 from tidegate.ranges.version import Version
 
 
-class _OddKernel:
+class _OddKernel(NoLogKernel):
     """A kernel that writes rows in its own way: those at odd places. It refuses all others."""
 
     def __init__(self) -> None:
@@ -61,15 +61,6 @@ class _OddKernel:
         records = [OutputRecord("t", 0, b"odd", None, 0, []) for _ in odd]
         feeds = {feed: FeedRecords([*records], [], [*odd]) for feed in self._feeds} if odd else {}
         return Taken(feeds, [*range(0, len(versions), 2)], {104: versions[-1].timestamp})
-
-    def read(self, records: Sequence[LogRecord]) -> Named | None:
-        return None
-
-    def follow(self, state: LogState) -> Followed | None:
-        return None
-
-    def versions(self) -> Sequence[Version] | None:
-        return None
 
 
 class _Absent(_OddKernel):
