@@ -82,7 +82,7 @@ SUBJECTS: Final = {
         processor/tenants
     """,
     "ranges split, merge and are silent over several partitions (docs/protocols/healing.md)": """
-        processor/feeds_amid_hand_offs processor/hand_off processor/keys_that_come_back
+        processor/cut_logs processor/feeds_amid_hand_offs processor/hand_off processor/keys_that_come_back
         processor/late_partitions processor/lost_ends processor/moving/healing_ranges_that_move
         processor/refused_chunks processor/silent_ranges processor/standing_scans
     """,

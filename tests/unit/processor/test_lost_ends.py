@@ -26,6 +26,7 @@ from tidegate.processor.moving.parking import HAND_OFF_LIMIT_MS
 from tidegate.raftlog.encode import encode_key
 from tidegate.raftlog.entry import (
     Entry,
+    Offset,
     RaftIndex,
     RangeEnd,
     RangeId,
@@ -244,6 +245,18 @@ def test_a_remembered_claim_is_waited_for_no_longer_than_others_when_the_last_en
         hidden.run.settle()
     assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
     assert not [each for each in hidden.run.driven[0].processor.status().quarantined if each.range_id == 2]
+
+
+def test_a_range_that_another_has_taken_over_ends_when_the_log_that_had_its_end_is_cut() -> None:
+    """No record of it comes any more, so the cut itself has to end it."""
+    hidden = _Hidden(loses_last=True)
+    hidden.run.settle()
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.LIVE, [1])
+    driven = hidden.run.driven[0]
+    driven.note(driven.processor.missing_below(Offset(len(hidden.log.partitions[0]) + 5)))
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
+    hidden.run.restart(0)
+    assert (hidden.status(), hidden.heirs()) == (RangeStatus.ENDED, [])
 
 
 class _LosesSnapshots(HandLog):
