@@ -14,7 +14,7 @@ from tests.hand_log import BASE_S, FIRST_INDEX, HandLog, HandRange, at, closed, 
 from tests.logs import Record
 from tests.unit.processor.driving import Driven, active, timestamp_of
 from tests.unit.processor.logs import OTHER, PLAIN, opened
-from tests.unit.processor.partitions import MIDDLE, Partitions, split_log
+from tests.unit.processor.partitions import MIDDLE, UPPER, Partitions, split_log
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.lifecycle.control import Failed, Register, Registered
 from tidegate.hlc import ZERO, Timestamp
@@ -307,6 +307,33 @@ def test_a_step_applies_so_many_entries_of_backlogs_at_most(
     per_step = [sum(map(len, result.outputs.values())) for result in driven.results]
     assert max(per_step) == most
     assert sum(per_step) == 6
+
+
+def test_a_claim_that_is_answered_by_the_last_entry_that_fits_the_step_ends_it() -> None:
+    """Range 3 splits in its backlog, and range 4 waits for that. The step has room for exactly this backlog."""
+    log = HandLog(partitions=1)
+    log.describe(PLAIN)
+    parent = log.open_range(2, PLAIN.span)
+    parent.apply(PLAIN.put(2, 150, "v"), close=1)
+    child = parent.split(MIDDLE, 3, close=3)
+    child.apply(PLAIN.put(5, 150, "v"), close=4)
+    grandchild = child.split(UPPER, 4, close=5)
+    grandchild.apply(PLAIN.put(6, 250, "v"), close=5)
+    described, begun, put, trigger, left, *of_children = log.partitions[0]
+    order = [described, begun, put, *of_children, trigger, left]
+    records = [record._replace(offset=offset) for offset, record in enumerate(order)]
+    driven = Driven(PartitionProcessor(0, 1, ProcessorConfig(rows=RowLimits(step_bytes=1))))
+    driven.control(_FEED)
+    driven.run(records[:-2])
+    assert [each.range_id for each in driven.processor.status().parked] == [3, 4]
+    of_child = driven.processor.status().parked[0].entries
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_step, "_DRAIN_MAX", of_child)
+        patch.setattr(StepPace, "log_bytes", 2**20)
+        driven.note(driven.processor.step_some(records[-2:]))
+    assert [*map(timestamp_of, driven.rows)] == [at(2), at(5)]
+    assert driven.processor.status().parked == ()
+    assert driven.processor.ready
 
 
 # ---- feeds that fail amid a step ----

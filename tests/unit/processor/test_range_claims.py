@@ -79,6 +79,14 @@ def test_two_ranges_that_have_a_key_in_one_generation_hold_it_and_nothing_else()
     assert _held(claims) == [(_MZ, (1, 2))]
 
 
+def test_overlaps_are_put_together_only_when_they_have_changed() -> None:
+    claims = _overlapping()
+    before = claims.overlaps
+    assert before
+    claims.count([_report(1, 5, _AZ, 960)])
+    assert claims.overlaps is before
+
+
 def test_what_comes_in_one_batch_with_the_second_claim_counts_no_more() -> None:
     claims = RangeClaims()
     assert _counted(claims, _report(1, 5, _MZ, 990), _report(2, 5, _MZ, 950)) == []
