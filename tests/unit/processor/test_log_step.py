@@ -310,7 +310,7 @@ def test_a_step_applies_so_many_entries_of_backlogs_at_most(
 
 
 def test_a_claim_that_is_answered_by_the_last_entry_that_fits_the_step_ends_it() -> None:
-    """Range 3 splits in its backlog, and range 4 waits for that. The step has room for exactly this backlog."""
+    """Range 3 splits in its backlog, and range 4 waits for that. The step has room for just that backlog."""
     log = HandLog(partitions=1)
     log.describe(PLAIN)
     parent = log.open_range(2, PLAIN.span)
