@@ -90,7 +90,8 @@ SUBJECTS: Final = {
     "what a step costs over many ranges and feeds (docs/benchmarks.md)": "processor/wide_steps",
     "feeds that begin, catch up, are detached, go on or end in a partition (docs/protocols/catch-up.md)": """
         processor/catch_up processor/chunks_in_parts processor/dates_of_changes processor/detached_feeds
-        processor/feeds_that_end_in_one_partition processor/feeds_that_go_on
+        processor/feeds_that_end_in_one_partition processor/feeds_that_fail_amid_a_step
+        processor/feeds_that_go_on
         processor/gaps_of_detached_feeds processor/held_partitions
     """,
     "rounds of a query, driven in one process over random histories (docs/simulation.md)": """

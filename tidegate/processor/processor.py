@@ -323,21 +323,20 @@ class PartitionProcessor:
     def missing_below(self, log_start: Offset) -> StepResult:
         """Take in that the log begins at ``log_start``: entries below it that were not read are a hole.
 
-        What the hole decides is part of this step: ranges end, claims are answered, feeds fail. None of that
-        is stored anywhere else, so a restart behind this step would lose it.
+        A range that another has taken over may end by that: no record of it may come any more. Whatever else
+        follows from the hole is left to the next step, where the records behind it come first
+        (docs/protocols/healing.md).
         """
-        result, expected = StepResult(None), self._state.read + 1
+        expected = self._state.read + 1
         if log_start > expected:
-            self._step.look_at_feeds()
             cause = (
                 f"the log begins at offset {log_start}, but offset {expected} was to be read next: retention "
                 "removed what was not read yet"
             )
             self._ranges.entries.cut(log_start, cause, passed=log_start <= self._state.position.offset + 1)
             self._state.advance(Offset(log_start - 1))
-            self._ranges.parking.settle()
-            self._step.ask(result)
-        return self._finish(result, everything=False)
+            self._ranges.parking.end_taken_over()
+        return self._finish(StepResult(None), everything=False)
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:
         """Return the definition of a feed for which the last step emitted rows."""

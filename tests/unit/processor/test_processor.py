@@ -541,15 +541,11 @@ def test_a_detached_feed_that_has_failed_since_is_not_scanned_for() -> None:
     assert stuck.driven.processor.status().with_gaps == ()
 
 
-@pytest.mark.parametrize("step", ["messages of ranges", "a cut log"])
-def test_a_range_waits_for_no_feed_that_has_failed_since(step: str) -> None:
+def test_a_range_waits_for_no_feed_that_has_failed_since() -> None:
     run = Partitions(split_log())
     run.read(1)
     processor = run.driven[1].processor
     assert processor.status().parked
     processor.fail_delivery(FEED.feed_id, RowRefused("too large"), ())
-    if step == "a cut log":
-        processor.missing_below(Offset((processor.next_offset or 0) + 1))
-    else:
-        processor.exchange(())
+    processor.exchange(())
     assert processor.status().parked == ()

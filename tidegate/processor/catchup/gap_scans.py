@@ -19,7 +19,7 @@ from tidegate.processor.catchup.catch_up_scan import CatchUpScan
 from tidegate.processor.catchup.committed import CommittedVersions, scanned_version
 from tidegate.processor.catchup.detached import Detached, DetachedFeeds
 from tidegate.processor.catchup.feed_gaps import FeedGaps, FeedWithGaps
-from tidegate.processor.feeds.partition_feed import PartitionFeed
+from tidegate.processor.feeds.partition_feed import FeedStatus, PartitionFeed
 from tidegate.processor.feeds.row_reckoning import RowReckoning
 from tidegate.processor.table.quarantine import Quarantines
 from tidegate.processor.table.range_table import RangeTable
@@ -347,9 +347,14 @@ class GapScans:
         return scan
 
     def _is_catching_up(self, feed: PartitionFeed) -> bool:
-        """Whether the feed has gaps, and is not detached."""
+        """Whether the feed is active and has gaps, and is not detached.
+
+        A feed that has failed in this step is in the index of gaps until the next one.
+        """
         with_gaps = self._gaps.feeds.get(feed.id)
-        return with_gaps is not None and with_gaps.feed is feed and self._detached.mode(feed.id) is None
+        if with_gaps is None or with_gaps.feed is not feed or feed.status is not FeedStatus.ACTIVE:
+            return False
+        return self._detached.mode(feed.id) is None
 
     def give_up(self, feed_id: FeedId) -> None:
         """Give up the feed's scans, so that their answers are passed over: its gaps have changed."""

@@ -99,6 +99,11 @@ class Exchanges:
                 self._waiting.pop(range_id, None)
         return answered
 
+    def end_taken_over(self) -> bool:
+        """End the ranges for all of whose keys they remember a claim. Returns whether any has ended."""
+        ended = [self._look_at_heirs(state) for state in self.claimed]
+        return any(ended)
+
     def _answer_claims(self, state: RangeState) -> bool:
         """Answer what can be answered, in the order of the claims. Return whether anything was.
 
