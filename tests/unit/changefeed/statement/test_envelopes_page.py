@@ -159,7 +159,7 @@ def test_what_is_left_out_of_rows_that_are_too_large_is_what_a_feed_writes() -> 
         if headers:
             texts[1] = f"`{headers[0][1].decode()}`"
         assert cells == [key.decode(), *texts]
-    assert f"`'{DEFAULT_MAX_ROW_BYTES}'` where the statement names none" in page
+    assert f"does not have `max_row_bytes`, it is `'{DEFAULT_MAX_ROW_BYTES}'`" in page
 
 
 def test_the_virtual_columns_are_what_a_feed_writes() -> None:
