@@ -18,8 +18,8 @@ _ANCHOR: Final = re.compile(r'<a id="([\w-]+)">')
 class HtmlAnchors(SphinxTransform):
     """Makes ``<a id="room"></a>`` a place that ``#room`` and ``page.md#room`` lead to.
 
-    MyST keeps the slugs of a page's headings and looks there for both kinds of links; here the anchors of the
-    page join them. The anchor itself is in the HTML already.
+    MyST looks for the targets of both links among the slugs of the page's headings. This class adds the
+    page's anchors to these slugs. The anchor itself is in the HTML already.
     """
 
     default_priority = 870  # MyST resolves the links within a page at 879

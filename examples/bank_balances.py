@@ -46,7 +46,7 @@ def balances(batches: Iterable[SubscriptionBatch]) -> Iterator[Balance]:
 
 
 def _by_time(rows: Iterable[RowValues]) -> Iterator[tuple[Timestamp, list[RowValues]]]:
-    """Yield rows in the order of their timestamps, those of one timestamp together."""
+    """Yield each timestamp with all of its rows. ``rows`` are in the order of their timestamps."""
     at: Any = None
     together: list[RowValues] = []
     for row in rows:

@@ -7,8 +7,8 @@ the cache: the feed does. For each batch the keys that have changed are dropped 
 reader loads them again. When a batch up to a time was applied, the cache has no row from before a change up
 to that time.
 
-A reader may load a row just before it changes, and put it into the cache just after the key was dropped. It
-would stay there for good. So a load is kept only if its key was not dropped while it was under way.
+A reader may load a row just before the row changes, and put it into the cache just after the key was dropped.
+The old row would then stay in the cache. So a loaded row is kept only if its key was not dropped meanwhile.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def invalidate(
     as_of: Timestamp | None = None,
     **feed: Any,
 ) -> None:
-    """Drop the keys that change, until interrupted or for so many batches; ``subscribe`` gets ``feed``.
+    """Drop the keys that change, until interrupted or for ``batches`` batches. ``subscribe`` gets ``feed``.
 
     There is no snapshot, and no token is stored: a cache that is empty when this begins has nothing from
     before. For a cache that has rows already, ``as_of`` says how old they may be.

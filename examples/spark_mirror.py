@@ -150,7 +150,7 @@ def _options(history: FeedHistory, begin: GateStart) -> dict[str, str]:
 
 
 def _bytes(value: Any) -> bytes | None:
-    """Return a bytearray as bytes: Spark gives binary columns so."""
+    """Return the value of a binary column as bytes. Spark gives it as a bytearray."""
     return None if value is None else bytes(value)
 
 

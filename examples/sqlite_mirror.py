@@ -85,8 +85,8 @@ def mirror(
     batches: int | None = None,
     **feed: Any,
 ) -> None:
-    """Keep the mirror up to date, until interrupted or for so many batches; ``feed`` is given to
-    ``subscribe``."""
+    """Keep the mirror up to date, until interrupted or for ``batches`` batches. ``subscribe`` gets
+    ``feed``."""
     held = SqlCheckpoints(database, SQLITE).acquire(f"mirror of {table}")
     statement = subscribe_statement(table, envelope="upsert", key=key)
     with subscribe(

@@ -34,8 +34,8 @@ class ControlledStore(NamedTuple):
 def ask(store: ControlledStore, request: AdminRequest, timeout_s: float = _TIMEOUT_S) -> Snapshot:
     """Send a request; return the snapshot that shows it done.
 
-    Raises ``BrokerUnavailable``; ``TopologyError`` if there is no topic of a store; ``InputError`` when the
-    store did nothing in time.
+    Raises ``BrokerUnavailable``; ``TopologyError`` if there is no topic of a store; ``InputError`` if the
+    store has not done it within ``timeout_s`` seconds.
     """
     with _kafka_errors(store.bootstrap):
         place = _log_of(store, request)

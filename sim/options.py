@@ -74,9 +74,10 @@ class StoreOptions:
     move_lease_every_ms: int = 0
     #: About how often a table's secondary index is built, from files without ops; 0 for never.
     build_index_every_ms: int = 0
-    #: A range with more bytes of rows (of all versions) is split in the middle; 0 for never.
+    #: A range whose rows, with all versions, have more bytes than this is split in the middle; 0 for never.
     split_bytes: int = 0
-    #: A range that takes more versions in a second is split in the middle of its last writes; 0 for never.
+    #: A range that takes more versions than this in a second is split in the middle of its last writes; 0 for
+    #: never.
     split_rate: float = 0.0
     #: Two neighbours that together have at most so many bytes, and little load, are merged; 0 for never.
     merge_bytes: int = 0

@@ -71,7 +71,7 @@ class DelayedSink:
         self._after(due_ns - self._present.ns, partial(self._deliver, lane))
 
     def flush(self) -> None:
-        """See ``LogSink``. Records in flight are not yet appended."""
+        """See ``LogSink``. Records that are still in flight do not become durable."""
         self._sink.flush()
 
     def deliver_all(self) -> None:

@@ -3,7 +3,7 @@
 ``Simulation`` reads no clock. A test lets simulated time run as fast as it can (``run``, ``finish``); the
 real-time driver moves it up to the present again and again (``advance_to``). Both do the same things at the
 same simulated times. So the bytes of the log depend only on the seed, the options, the base time and the
-pushes.
+requests that are answered.
 """
 
 from __future__ import annotations

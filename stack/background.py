@@ -28,7 +28,7 @@ class Started(NamedTuple):
 
 
 class Health(NamedTuple):
-    """One line of `status`."""
+    """A server that runs, as `status` shows it. ``answers`` says whether it serves clients now."""
 
     record: RunRecord
     answers: bool
@@ -46,7 +46,7 @@ def up(
 ) -> Started:
     """Start the server ``name`` unless it is up. Returns when it answers.
 
-    A server that is up stays as it is. If something else was asked for, that is an error.
+    A server that is up stays as it is. If it differs from what is asked for now, that is an error.
 
     Args:
         name: a key of `RECIPES`.

@@ -103,8 +103,8 @@ class ConnectWorker(OwnedServer):
             time.sleep(_POLL_S)
 
     def states(self, name: str) -> set[str]:
-        """Return the states of the connector ``name`` and its tasks, such as RUNNING; empty while it has no
-        task.
+        """Return the states of the connector ``name`` and its tasks, such as RUNNING. Return an empty set
+        while it has no task, or while Connect does not know it yet.
 
         Raises:
             ConnectorFailed: it or a task failed, and the reasons that Connect gives are in the message; or

@@ -26,7 +26,7 @@ LOOPBACK = "127.0.0.1"
 _FIRST, _LAST = 20_000, 29_999
 _ATTEMPTS = 200
 
-#: The ports that this process has chosen. Its own locks do not keep it from choosing them again.
+#: The ports that this process keeps. Its own locks would not stop it from choosing them again.
 _kept: set[int] = set()
 
 
@@ -72,11 +72,11 @@ def accepts_connections(address: str) -> bool:
 
 
 def choose_port(wanted: int | None = None, *, other_than: int | None = None) -> int:
-    """Choose a port: ``wanted`` if it is free; without it a free one that no process keeps.
+    """Choose a port: ``wanted`` if it is given, which has to be free. Otherwise choose a free port that no
+    process keeps, and that is not ``other_than``.
 
-    The free one is never ``other_than``, and this process keeps it: while this process lives, no other one
-    chooses that port, unless somebody names it there. A ``wanted`` port is not kept, and may be
-    ``other_than``.
+    This process then keeps the port: until this process ends, others do not choose it unless they ask for it
+    as ``wanted``. A ``wanted`` port is not kept, and may be ``other_than``.
 
     Raises:
         PortTaken: ``wanted`` is in use, or no free port was found.

@@ -35,7 +35,11 @@ class Sample(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A happening on the axis of the samples: ``at_s`` seconds after the first one, maybe before it."""
+    """A happening on the axis of the samples.
+
+    It came ``at_s`` seconds after the first sample, below 0 if it came before. ``began_s`` is its
+    ``began_ns`` on the same axis.
+    """
 
     at_s: float
     kind: Kind
@@ -97,8 +101,8 @@ class Board:
             self._abandoned.pop(noted.txn, None)
 
     def awaited_s(self) -> list[float]:
-        """Return for how long each abandoned transaction that still holds markers has held them, the
-        longest first."""
+        """Return how many seconds each transaction that holds markers now has been abandoned, the longest
+        first."""
         now_ns = time.time_ns()
         begun = [noted.at_ns for noted in list(self._abandoned.values())]
         return sorted(((now_ns - at_ns) / NANOS_PER_SECOND for at_ns in begun), reverse=True)

@@ -25,7 +25,7 @@ _ENDED_BY: Final = {
 
 
 class Kind(Enum):
-    """The kinds that screen and plot show apart."""
+    """The kind of a happening. The plot draws each kind in its own way."""
 
     ABANDONED = "a transaction is abandoned"
     PUSHED = "it is pushed, and no longer holds markers"

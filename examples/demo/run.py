@@ -293,8 +293,8 @@ def _watch(
 def _catch_up(demo: Demo, board: Board, screen: Screen, store: Child, workers: Workers) -> None:
     """Stop the store, and show the board until the feed has caught up with it.
 
-    The result no longer counts how far the markers are behind now. There is nothing more to mark, so the
-    time that passes is not lag.
+    How far the markers are behind during this time is no part of the result: the store writes nothing new, so
+    the time that passes is not lag.
     """
     store.ask_to_stop()
     while store.running:

@@ -66,7 +66,8 @@ def write_page(
 
 
 def rates(samples: Sequence[Sample]) -> list[tuple[float, float]]:
-    """Return rows a minute, by the seconds at which each pair of samples ends."""
+    """Return a pair for each sample after the first: its ``at_s``, and the rows a minute since the sample
+    before."""
     return [
         (later.at_s, (later.rows - earlier.rows) / (later.at_s - earlier.at_s) * _MINUTE_S)
         for earlier, later in pairwise(samples)

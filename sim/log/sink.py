@@ -28,7 +28,7 @@ class LogSink(Protocol):
         """Take one record. It need not be durable before ``flush``."""
 
     def flush(self) -> None:
-        """Return once all appended records are durable; raise an error of the sink's kind otherwise."""
+        """Return once all appended records are durable. Each kind of sink has its own error if that fails."""
 
 
 class ListSink:

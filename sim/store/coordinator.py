@@ -143,7 +143,7 @@ class Coordinator:
             self._step_later()
 
     def _end(self) -> None:
-        """Release the transaction. If it has ended, resolve its intents now or later."""
+        """Release the transaction. If it has committed or aborted, resolve its intents, now or later."""
         if not self._txn.pending:
             self._resolve_intents()
         self._around.store.release(self._txn)

@@ -216,8 +216,8 @@ class Range:
     ) -> tuple[Timestamp, bytes] | None:
         """Insert a version of a key in the past, by a command that does not name the version.
 
-        The command's time is above everything that was closed or written here. Returns ``None`` when the past
-        of the key has no room for a version.
+        The command's time is above everything that was closed or written here. Returns the version's
+        timestamp and value; ``None`` if the past of the key has no room for a version.
         """
         added = self.rows.bring_in(key, self.gc_threshold)
         if added is not None:

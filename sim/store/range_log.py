@@ -17,10 +17,11 @@ _EMPTY_BATCH = bytes(12)
 class RangeLog:
     """The log of one range.
 
-    While the log is ``silent``, nothing is written. So it is with a replica that is behind, until a snapshot
-    brings it up to date. While the log is ``opless``, commands have no logical ops: they do not say what they
-    write. Versions that are left out of the log in one of these two ways are noted in ``skipped``. ``points``
-    is called for each other command. If it returns true, the command's values stand only in the write batch.
+    While the log is ``silent``, nothing is written: it is the log of a replica that misses commands, until a
+    snapshot brings it up to date. While the log is ``opless``, commands have no logical ops: they do not say
+    what they write. Versions that are left out of the log in one of these two ways are noted in ``skipped``.
+    ``points`` is called for each other command. If it returns true, the command's values stand only in the
+    write batch.
     """
 
     __slots__ = ("_log", "_points", "_skipped", "opless", "silent")
@@ -37,7 +38,7 @@ class RangeLog:
         return RangeLog(self._log, self._skipped, self._points)
 
     def append(self, entry: RangeEntry, record_time_ms: int) -> None:
-        """Write an entry without the parts that are to be left out."""
+        """Write an entry: without ops while the log is ``opless``, and not at all while it is ``silent``."""
         if isinstance(entry, Command) and (self.silent or self.opless) and entry.ops:
             self._note_skipped(entry)
             entry = entry._replace(ops=None, write_batch=_EMPTY_BATCH)

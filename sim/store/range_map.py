@@ -75,7 +75,7 @@ class RangeMap:
 
     @property
     def closed(self) -> Timestamp:
-        """The timestamp that every range has published as closed."""
+        """The lowest closed timestamp that a range has published. All other ranges have closed it too."""
         return min(range_.closed for range_ in self)
 
     @property

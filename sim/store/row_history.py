@@ -32,12 +32,14 @@ class RowHistory:
         return len(self._versions)
 
     def newest(self, key: bytes) -> _Version | None:
-        """Return the newest version of a key."""
+        """Return the newest version of a key; ``None`` if it has none."""
         versions = self._versions.get(key)
         return versions[-1] if versions else None
 
     def add(self, key: bytes, timestamp: Timestamp, value: bytes) -> bytes | None:
-        """Add a version above all others of its key; return the value that it replaces."""
+        """Add a version above all others of its key. Return the value that it replaces; ``None`` if the key
+        had no version.
+        """
         self.bytes += len(key) + len(value)
         versions = self._versions.get(key)
         if versions is None:
@@ -50,10 +52,10 @@ class RowHistory:
         return replaced
 
     def bring_in(self, key: bytes, above: Timestamp) -> tuple[Timestamp, bytes] | None:
-        """Add a version right below the newest one of its key, with the value of the version before that.
+        """Add a version right below the newest one of its key. Return its timestamp and value.
 
-        So every other version still replaces the same value. Returns ``None`` if there is no room above
-        ``above``.
+        It has the value of the version that stood there before, so the newest version still replaces the same
+        value. Returns ``None`` if there is no room above ``above``.
         """
         versions = self._versions[key]
         newest, before = versions[-1][0], (versions[-2] if len(versions) > 1 else (ZERO, b""))

@@ -116,7 +116,8 @@ class RangeStore:
         range_.snapshot(reason, self._options.snapshot_chunk_intents)
 
     def build_index(self, table_id: int) -> None:
-        """Build the table's secondary index: each range that has keys of it gets its entries in a file.
+        """Build the table's secondary index. Each range that has keys of the index ingests a file with the
+        entries for these keys.
 
         The simulated store keeps no entries of the index. Its rows are only those of the primary index.
         """

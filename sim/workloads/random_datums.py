@@ -41,8 +41,8 @@ def _inet(rng: Random) -> Datum:
     return IPv6Interface((rng.getrandbits(128), rng.randint(0, 128)))
 
 
-#: Types of which a key, when it is decoded, gives the same datum. In keys decimals lose their scale, and
-#: collated strings lose their text.
+#: Types that a key keeps exactly: the decoded key has the same datum. Other types lose something in keys:
+#: decimals lose their scale, and collated strings lose their text.
 KEY_TYPES: Final[dict[str, Draw]] = {
     "INT": _integer(64),
     "STRING": _text,

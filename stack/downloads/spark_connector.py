@@ -12,7 +12,7 @@ from stack.downloads.jars import JarSet, resolve
 _NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-token-provider-kafka")
 
 
-#: The versions of Spark that feeds are tested with. The newest is pinned.
+#: The versions of Spark that feeds are tested with. ``constraints.txt`` pins PySpark to the newest.
 VERSIONS: Final = ("4.0.0", "4.2.0")
 
 

@@ -30,8 +30,8 @@ JARS = JarSet(
         Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.26.1"),
     ),
 )
-#: It has room for clients of a hundred topics and requests of tens of MiB. Memory is taken only when it is
-#: needed.
+#: The most that a broker's heap may take. It has room for clients of a hundred topics and requests of tens of
+#: MiB. Memory is taken only when it is needed.
 _HEAP_MIB = 1024
 _FORMAT_TIMEOUT_S = 60
 _METADATA_TIMEOUT_S = 2.0

@@ -88,8 +88,8 @@ class Programs(NamedTuple):
 def find_programs(data: Path) -> Programs:
     """Find the first installation that can serve ``data``, and the account to run it as.
 
-    The account is the owner of ``data``, if there are data. Only the major version that made them can serve
-    them.
+    If this process runs as root, the account is the owner of the data. If there are no data, or root owns
+    them, the account is ``postgres`` or ``nobody``. Only the major version that made the data can serve them.
 
     Raises:
         ProgramMissing: PostgreSQL's server is not installed.

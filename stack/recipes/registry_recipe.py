@@ -67,7 +67,7 @@ class ApicurioRecipe:
 
 
 def settings_for(port: int, scratch: Path, data: Path) -> Mapping[str, str]:
-    """Return `SETTINGS`, with those that differ from one registry to the next."""
+    """Return `SETTINGS`, and the settings that differ from one registry to the next."""
     return {
         **SETTINGS,
         "quarkus.http.host": LOOPBACK,

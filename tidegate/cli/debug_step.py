@@ -1,4 +1,4 @@
-"""``tidegate debug step``: takes records of the log once more, in Python and by the kernel, and compares."""
+"""``tidegate debug step``: takes a step once more, in Python and by the kernel, and compares the results."""
 
 from __future__ import annotations
 

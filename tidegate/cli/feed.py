@@ -294,7 +294,7 @@ def drop(connection: KafkaConnection, app_id: str, feed_name: str) -> None:
 
 
 def _in_list(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row, with what the feed does in its status: this says why its high-water is missing."""
+    """Return the row with its ``running_status`` added to its status. It says why a high-water is missing."""
     return row | {"status": ": ".join(filter(None, (row["status"], row["running_status"])))}
 
 

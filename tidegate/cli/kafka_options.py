@@ -103,7 +103,9 @@ def kafka_options(command: _Command) -> Callable[..., Any]:
 
 
 def _of_topics(_context: click.Context, _option: click.Parameter, text: str) -> str:
-    """Return a part of topics' names. Raises ``click.BadParameter`` for what no topic's name may have."""
+    """Return ``text``, a part of topics' names. Raises ``click.BadParameter`` if it is longer than
+    ``_TOPIC_CHARACTERS``, or has a character that no topic's name may have.
+    """
     if not is_topic_name(f"{text}raftlog") or len(text) > _TOPIC_CHARACTERS:
         raise click.BadParameter(
             "topics are named with it, so it has letters and digits of ASCII, '.', '_' and '-' alone, and at "

@@ -39,7 +39,8 @@ def echo_progress(line: str, *, last: bool) -> None:
 
 
 def exact_lines() -> Callable[[str], None]:
-    """Return a function that prints lines as they are, since a program reads them; ``echo`` on a terminal.
+    """Return a function that prints lines as they are, since a program reads them. On a terminal return
+    ``echo``.
 
     Without ``color`` click would take escape sequences out of them.
     """

@@ -66,7 +66,10 @@ class Asked(NamedTuple):
 
     @property
     def options(self) -> FeedOptions:
-        """The options of a feed that matter for reading its records."""
+        """The options of a feed that matter for reading its records.
+
+        Raises ``click.UsageError`` for Avro without a registry.
+        """
         format_ = Format(self.format_name)
         if format_ is Format.AVRO and not self.registry:
             raise click.UsageError("--format avro needs --registry, or --feed, which names it.")

@@ -114,7 +114,11 @@ def _in_ms(field: str, value: float) -> float:
 
 
 def _new_file(path: Path | None) -> Path | None:
-    """Return the path. Raises ``click.BadParameter`` for a file that the run would empty."""
+    """Return the path of a file that the run writes, and make its directory.
+
+    Raises ``click.BadParameter`` for a file that is not empty, since the run would empty it, and for a
+    directory that cannot be made.
+    """
     if path is not None and path.is_file() and path.stat().st_size:
         raise click.BadParameter(
             f"{path} is there and not empty, and a run begins its file anew. Delete it if nobody audits that "

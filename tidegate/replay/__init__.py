@@ -1,1 +1,1 @@
-"""A step that is written down: it is taken again in Python and by the kernel, and both are compared."""
+"""Takes a step that was written to a file again, in Python and by the kernel, and compares the results."""

@@ -18,7 +18,7 @@ from tidegate.processor.config import ProcessorConfig
 from tidegate.processor.containment import StepBroke
 from tidegate.replay.written_step import StepRecord, WrittenStep
 
-#: The characters that are shown of a value that differs.
+#: How many characters of a value that differs are shown.
 _SHOWN: Final = 500
 
 
@@ -26,9 +26,10 @@ _SHOWN: Final = 500
 class StepComparison:
     """The comparison of one step, as Python and as the kernel takes it.
 
-    The kernel followed ``followed`` of its ``records``; Python takes the others in both runs. ``broke`` says
-    why the step broke in Python's run; it is empty if that run did not break. ``difference`` says where the
-    runs differ; it is empty if they do not.
+    The kernel followed ``followed`` of its ``records``; Python takes the others in both runs. ``rows`` is
+    how many rows Python's run gave. ``traps`` is how often the kernel broke; Python then took its batch.
+    ``broke`` says why the step broke in Python's run; it is empty if that run did not break. ``difference``
+    says where the runs differ; it is empty if they do not.
     """
 
     records: int

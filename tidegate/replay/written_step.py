@@ -32,8 +32,8 @@ class WrittenStep:
     """A step of log partition ``partition`` of ``partitions``.
 
     ``rows`` is the partition's state before the step. ``records`` begin at the first offset that a processor
-    with this state reads. Records below ``first`` are read again for ranges that are behind; the step takes
-    the others.
+    with this state reads. Records below ``first`` were taken before the step; they are read again for ranges
+    that have a backlog. The step takes the records from ``first`` on.
     """
 
     partition: int
@@ -55,8 +55,8 @@ class WrittenStep:
 class StateBefore:
     """The state of a log partition, moved on by Python to the place where a step begins.
 
-    It starts with ``rows``, the state of an application. Without rows it is built from the log. How the log
-    is cut into batches changes only the offsets that rows of state name.
+    It starts with ``rows``, the state that an application has stored. Without rows it is built from the log.
+    Other batches of the same log would give the same state, except for the offsets that rows of state name.
     """
 
     def __init__(self, partition: int, partitions: int, rows: StateRows | None = None) -> None:
@@ -66,7 +66,7 @@ class StateBefore:
 
     @property
     def next_offset(self) -> int:
-        """The offset to read on at in the log."""
+        """The offset of the log at which reading goes on."""
         return int(self._processor.next_offset or 0)
 
     @property
@@ -80,7 +80,8 @@ class StateBefore:
         self._note(self._processor.exchange(exchanges))
 
     def read(self, records: Iterable[LogRecord], on_batch: Callable[[int], object] = lambda _: None) -> None:
-        """Take the next records of the log. ``on_batch`` is called now and then with the offset reached.
+        """Take the next records of the log. After every ``_BATCH`` records ``on_batch`` is called with the
+        offset of the last one.
 
         Raises ``StepBroke`` for a record that breaks the step.
         """
@@ -109,8 +110,8 @@ class StateBefore:
                 self.rows[table, key] = value
 
     def reads_from(self) -> int:
-        """Return the first offset that a processor with this state reads. If ranges are behind, it is lower
-        than ``next_offset``.
+        """Return the first offset that a processor with this state reads. If a range has a backlog, this is
+        lower than ``next_offset``.
         """
         again = WrittenStep(self._partition, self._partitions, 0, self.rows, ()).processor(ProcessorConfig())
         return int(again.next_offset or 0)

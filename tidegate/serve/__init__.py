@@ -1,1 +1,1 @@
-"""The server of subscriptions: for clients of PostgreSQL, and for browsers and HTTP."""
+"""The server of subscriptions. Its clients speak PostgreSQL's protocol, or HTTP as browsers do."""

@@ -20,7 +20,8 @@ from tidegate.subscribe.updates.update import RowValues
 #: clients wait for a few milliseconds while a step runs. A single row may take more bytes.
 CHUNK_ROWS: Final = 256
 CHUNK_BYTES: Final = 1024 * 1024
-#: The most bytes of encoded chunks that are kept. Rows take up to ten times as much memory as these bytes.
+#: The most bytes of encoded chunks that are kept. The rows of a chunk take up to ten times as much memory as
+#: its bytes.
 _KEPT_BYTES: Final = 4 * 1024 * 1024
 _ENTRY_BYTES: Final = 1024
 
@@ -29,7 +30,9 @@ EncodeRows = Callable[[Sequence[RowValues]], bytes]
 
 
 def chunk_of(rows: Sequence[RowValues], start: int, most: int = CHUNK_ROWS) -> Sequence[RowValues]:
-    """Return the rows from ``start`` on that are encoded in one step: at least one, if there is one."""
+    """Return the rows from ``start`` on that are encoded in one step. These are at most ``most`` rows, and at
+    least one if there is one.
+    """
     chunk = rows[start : start + min(most, CHUNK_ROWS)]
     if values_bytes(chain.from_iterable(chunk)) <= CHUNK_BYTES:
         return chunk
@@ -77,7 +80,7 @@ class EncodedBatches:
     def piece(
         self, batch: SubscriptionBatch, form: Hashable, start: int, encode: EncodeRows
     ) -> tuple[int, bytes]:
-        """Return the piece of a batch that begins at the row ``start``: its number of rows, and its bytes."""
+        """Return the chunk of a batch that begins at the row ``start``: its number of rows, and its bytes."""
         self._forget_gone()
         place = (id(batch), form, start)
         known = self._chunks.get(place)

@@ -40,8 +40,8 @@ class FeedStream:
         share: KeptShare | None = None,
     ) -> None:
         """``opening`` are the rows before all batches. ``counts`` counts the batches that this stream gives;
-        it is ``None`` if another stream passes them on and counts them. ``share`` is the part of the memory
-        of all subscriptions that the reader takes. Batches that its client has not taken yet count there too.
+        it is ``None`` if another stream passes them on and counts them. ``share`` counts the memory of this
+        subscription: of its reader, and of batches that its client has not taken yet.
         """
         self._share = share
         self._counts = counts

@@ -45,11 +45,11 @@ from tidegate.subscribe.statement_rows import StatementRows
 from tidegate.subscribe.subscription import needs_key_rows
 from tidegate.subscribe.updates.relation import Relations
 
-#: How many pieces of work may be begun at the same time, to make batches and to plan statements; and how many
-#: of the begun ones may work at the same time.
+#: How many pieces of work may be begun at the same time: each makes batches or plans a statement. Of all
+#: pieces that are begun, only ``_WORKING`` run at the same time; the others wait for their turn.
 _BEGUN: Final = 16
 _WORKING: Final = 4
-#: How many batches that cannot be cut may be begun beside the others. Each may take long.
+#: How many batches that cannot be made in parts may be begun beside these. Each may take long.
 _WHOLE_BEGUN: Final = 8
 _Answer = TypeVar("_Answer")
 _Stream: TypeAlias = FeedStream | SharedStream
@@ -59,9 +59,9 @@ class FeedSubscriptions:
     """All tables of an application's feeds. It has to be made and used in one event loop.
 
     ``connection`` is to the workers' cluster; ``topic_prefix`` is that of the log. ``data`` is a directory
-    for the rows of tables; without it the rows are in memory. ``spill`` says how much memory each reader may
-    use for rows that wait, and where on disk the others go. ``switches`` say which outputs statements may ask
-    for.
+    for the rows of tables; without it the rows are in memory. ``linger_s`` is for how many seconds a table is
+    still read after its last subscriber is gone. ``spill`` says how much memory each reader may use for rows
+    that wait, and where on disk further rows go. ``switches`` say which outputs statements may ask for.
     """
 
     def __init__(

@@ -35,7 +35,10 @@ def rows_text(rows: Sequence[Sequence[Any]]) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value in a type that ``json`` writes as the table above says. The value has no members."""
+    """Return a value in a type that ``json`` writes as the table above says.
+
+    The value must not be a list, a tuple or a dict.
+    """
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -53,7 +56,7 @@ def json_value(value: Any) -> Any:
 
 
 def scalar_text(value: Any) -> str:
-    """Return a value as JSON. The value has no members."""
+    """Return a value as JSON. The value must not be a list, a tuple or a dict."""
     plain = json_value(value)
     kind = type(plain)
     if kind is str:

@@ -44,7 +44,7 @@ class KeptMemory:
             return self.taken > self._most // 2
 
     def counts(self, holder: object) -> bool:
-        """Whether a holder has said what it takes."""
+        """Whether ``hold`` was called for this holder."""
         with self._lock:
             self._forget_gone()
             return id(holder) in self._counts

@@ -33,7 +33,7 @@ class LookTimes:
     """The ages up to which a look counts, and the times for which a statement waits for a new one.
 
     Attributes:
-        fresh_s: for so many seconds after a look, no new one begins.
+        fresh_s: how many seconds after the end of a look no new one begins.
         stale_s: the greatest age of a look by which statements are planned while the next look is slow.
         patience_s: how long a statement waits for the next look before it is planned by the last one.
         wait_s: how long a statement waits if it cannot be planned by what is known.

@@ -19,9 +19,10 @@ class ServeLimits:
         waiting_bytes: bytes that wait in the server for a client that does not read.
         ahead_s: if a client sends more ahead than the server reads while a command of the client runs, its
             connection ends after so many seconds.
-        names: prepared statements, portals and cursors of a connection, and settings that it sets.
-        kept_characters: characters of the statements that a connection keeps by name: of prepared ones, of
-            portals, and of cursors.
+        names: prepared statements of a connection. The same bound holds for its portals, for its cursors, and
+            for the settings that it sets.
+        kept_characters: characters of the names and the texts of a connection's prepared statements. The same
+            bound holds for its portals, and for its cursors.
         close_s: seconds until the connection of a client that does not read its last message is cut.
         pong_s: seconds until a WebSocket whose client does not answer a ping is closed. A client answers only
             after it has read what was sent before the ping.

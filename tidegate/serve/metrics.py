@@ -37,7 +37,7 @@ class ServeCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableFigures:
-    """A table that is read for its subscribers."""
+    """The figures of a table that is read for its subscribers. ``log_bytes`` are those of its change list."""
 
     table: str
     feed: str

@@ -48,8 +48,9 @@ class AuditOptions:
     * ``start`` is the feed's start. The feed's rows stand above it, except those of an ``initial_scan``:
       they tell the start itself. ``None`` for ``start`` or ``initial_scan`` says that it is not known.
     * ``succeeded`` says that the feed has written all its rows. They need not be covered by a marker then.
-    * ``horizon_ns`` bounds memory: versions that are further than that below their partition's marker are
-      forgotten. Then some rows stay undecided (``memory.py``). With ``None`` all versions are remembered.
+    * ``horizon_ns`` bounds memory: versions that are more than so many nanoseconds below their partition's
+      last marker may be forgotten. Then some rows stay undecided (``memory.py``). With ``None`` all versions
+      are remembered.
     * ``truncated`` names the partitions whose beginning has been deleted, ``compacted`` the topics in which
       compaction removes a key's older rows.
     * ``violation_limit`` bounds how many violations are kept. All are counted.
@@ -290,7 +291,7 @@ def audit(
     decoder: RecordDecoder = WRAPPED_JSON,
     expected: Iterable[ExpectedVersion] | None = None,
 ) -> AuditReport:
-    """Audit all of ``records`` at once, as ``Auditor`` does."""
+    """Audit all of ``records`` as ``Auditor`` does, and return the report."""
     auditor = Auditor(topics, options, decoder, expected)
     auditor.feed(records)
     return auditor.finish()

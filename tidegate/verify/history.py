@@ -42,8 +42,8 @@ class ExpectedRows:
     """The rows that the topics have to hold, and which of them were seen.
 
     These are the rows of an initial scan, and those above the feed's start. Each version takes about 300
-    bytes. It takes twice as much from the first row on that tells no timestamp. Raises ``InputError`` for a
-    version of a topic that is not audited, and for a version that is given twice with different values.
+    bytes, and twice as much once a row has come that tells no timestamp. Raises ``InputError`` for a version
+    of a topic that is not audited, and for a version that is given twice with different values.
     """
 
     __slots__ = ("_by_record_time", "_digests", "_scanned_ms", "_unseen")

@@ -45,7 +45,7 @@ class OtherFeedsRecords:
         self.count = 0
 
     def passes_over(self, place: TopicPartition) -> bool:
-        """Return whether a later feed's marker came before the next record there. Count the record then."""
+        """Return whether a partition's next record comes after a later feed's marker. If so, count it."""
         is_over = place in self._is_over
         self.count += is_over
         return is_over
@@ -67,7 +67,10 @@ class OtherFeedsRecords:
         return self._bounds.before is not None and record.timestamp_ms <= self._bounds.start.wall_ms
 
     def has(self, place: TopicPartition, record: TopicRecord, decoded: RowRecord | MarkerRecord) -> bool:
-        """Return whether another feed has written the record. Records come in the order of offsets."""
+        """Return whether another feed has written the record. If so, count it.
+
+        The records of a partition come in the order of their offsets.
+        """
         if isinstance(decoded, MarkerRecord):
             found = self._has_marker(place, decoded.resolved)
         elif decoded.tombstone:  # it follows its deletion

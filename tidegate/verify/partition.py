@@ -144,7 +144,8 @@ class PartitionAudit:
         return self.pass_marker(resolved)
 
     def pass_marker(self, resolved: Timestamp) -> bool:
-        """Take note of a marker, in whatever topic it stood: new rows have to be above it from here on.
+        """Note a marker of this partition, even one that stands on a ``resolved_topic``. From here on rows
+        that were not seen before have to be above it.
 
         Returns whether it is above all earlier markers.
         """

@@ -27,9 +27,9 @@ class _MaybeScanned:
 class StartRules:
     """The rules that hold for every copy of a row, on all partitions of one feed.
 
-    ``start`` and ``scan`` are ``None`` if they are not known. Rows whose record times are before their
-    timestamps may then be those of an initial scan: if they all tell one timestamp, and no row tells a lower
-    one.
+    ``start`` and ``scan`` are ``None`` if they are not known. Then the record times of some rows may be
+    before their timestamps. If all these rows tell one timestamp, and no row tells a lower one, they are
+    accepted as rows of an initial scan.
     """
 
     __slots__ = ("_findings", "_lowest", "_maybe", "_scan", "_start")

@@ -29,10 +29,7 @@ _REFRESH_S: Final = 0.2
 
 
 class BatchOutput(Protocol):
-    """A place where the batches of one subscription go: a terminal, a stream, or a command.
-
-    They come in their order.
-    """
+    """A place where a subscription's batches go, in their order: a terminal, a stream, or a command."""
 
     def shown(self) -> AbstractContextManager[object]:
         """Return a context manager. It is entered as long as batches may come."""
@@ -68,7 +65,7 @@ class JsonOutput:
 
 
 class CsvOutput:
-    """CSV on standard output, with a line of names first. Only a terminal gets it with escapes."""
+    """CSV on standard output, with a line of names first. On a terminal control characters are escaped."""
 
     def __init__(self, subscription: LiveSubscription) -> None:
         self._echo = exact_lines()
@@ -123,8 +120,8 @@ class TableOutput:
     def deliver(self, batch: DeliveredBatch) -> None:
         """See ``BatchOutput``.
 
-        After lost history a new snapshot begins with no rows. After skipped changes, a row that was never
-        given may be retracted.
+        If history was lost and a new snapshot begins, the table is emptied first. If lost changes were
+        skipped instead, a batch may retract a row that was never given.
         """
         if batch.loss is not None:
             if batch.is_snapshot or batch.is_partial:

@@ -1,4 +1,4 @@
-"""``tidegate serve``: subscriptions for clients of PostgreSQL, and for browsers and HTTP."""
+"""``tidegate serve``: gives subscriptions to clients of PostgreSQL's protocol, to browsers, and by HTTP."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ def _output(subscription: LiveSubscription, form: str, command: str | None) -> B
 
 
 def _deliver(subscription: LiveSubscription, output: BatchOutput, batches: int | None) -> None:
-    """Deliver batches until the subscription ends, or ``batches`` of them. Then print the token of the last
-    one, if it had one."""
+    """Deliver batches until the subscription ends, but at most ``batches`` of them. Afterwards, even after an
+    error or an interrupt, print the token of the last one, if it had one."""
     left, token = batches, ""
     try:
         with output.shown():

@@ -38,7 +38,7 @@ class FeedsLook:
 
 @dataclass(frozen=True, slots=True)
 class FeedLookup:
-    """The addresses that a look asks, and how many feeds it explains.
+    """Looks at all feeds of an application, as often as ``look`` is called.
 
     Attributes:
         connection: to the workers' cluster.
@@ -46,7 +46,7 @@ class FeedLookup:
         urls: addresses of workers. If there are none, each look finds the addresses of the workers that have
             these ``data_dirs``.
         data_dirs: data directories of workers on this machine.
-        most: how many feeds a look explains; the others are only listed.
+        most: how many feeds a look explains, those that are most behind first; the others are only listed.
     """
 
     connection: KafkaConnection

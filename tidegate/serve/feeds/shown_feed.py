@@ -48,15 +48,15 @@ class ShownFeed:
 
     Attributes:
         feed: its id.
-        epoch: its epoch; a rate compares looks of one epoch.
+        epoch: its epoch; 0 before the first one. Two looks give a rate only if they saw the same epoch.
         status: its state, as ``tidegate feed list`` has it.
         engine: what runs it; empty where that is not known.
         tables: the names of its tables.
         high_water: the timestamp up to which its output is complete, as text; ``None`` before its initial
             scan is done.
-        lag_ms: how far the high-water is behind the clock.
-        why: what holds it back, the main finding first; empty for a feed that was not asked for.
-        ranges: its slowest ranges.
+        lag_ms: how far the high-water is behind the clock; ``None`` without a high-water.
+        why: what holds it back, the main finding first; empty for a feed that is only listed.
+        ranges: its slowest ranges; empty for a feed that is only listed.
         records: how many records its topics have had so far; ``None`` where that is not known.
         error: why nothing more is known of it; empty if there is no error.
     """
@@ -90,7 +90,7 @@ class ShownFeed:
 
 
 def listed_feed(feed_id: str, feed: FeedView, now_ms: int, error: str = "") -> ShownFeed:
-    """Return a feed with what the jobs topic tells; nothing else is asked."""
+    """Return a feed with what the jobs topic says of it. Its workers are not asked."""
     definition, high_water = feed.definition, feed.high_water
     return ShownFeed(
         feed_id,

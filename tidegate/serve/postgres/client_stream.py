@@ -15,7 +15,8 @@ from tidegate.errors import WireBroken
 from tidegate.serve.keepalive import keep_alive
 from tidegate.serve.limits import ServeLimits
 
-#: A transport hands over up to 256 KiB at a time. Bytes that come after the bound wait in the buffer too.
+#: How many bytes may wait in the buffer beside the longest message. When there are more, reading pauses. The
+#: buffer may still get longer: a transport hands over up to 256 KiB at a time.
 _SLACK_BYTES: Final = 64 * 1024
 
 
@@ -85,9 +86,9 @@ class ClientStream(asyncio.Protocol):
         self._wake(self._drained)
 
     async def read(self, length_of: Callable[[bytes], int | None]) -> bytes | None:
-        """Return the next frame; ``None`` at the end.
+        """Return the next frame; ``None`` at the end of the connection.
 
-        ``length_of`` tells a frame's length from its first bytes.
+        ``length_of`` returns a frame's length from its first bytes; ``None`` if these bytes are too few.
         """
         while True:
             length = length_of(bytes(self._buffer[:8]))
@@ -103,7 +104,7 @@ class ClientStream(asyncio.Protocol):
             await self._read_waiter
 
     async def write(self, data: bytes) -> None:
-        """Send whole messages, and wait until the client has taken enough. Raises ``ConnectionError``.
+        """Send whole messages, and wait until the client has taken enough. Raises as ``require_there`` does.
 
         If it is cancelled while it waits, no message stays half sent: it waits after all bytes were handed
         over.
@@ -130,7 +131,9 @@ class ClientStream(asyncio.Protocol):
         self._writer.write(data)
 
     async def start_tls(self, context: ssl.SSLContext) -> None:
-        """Go on in TLS. Raises ``WireBroken`` if bytes came before TLS: anybody can have sent them."""
+        """Go on in TLS. Raises ``WireBroken`` if bytes came before TLS, since anybody can have sent them.
+        Raises ``ConnectionError`` if the client is gone.
+        """
         if self._buffer:
             raise WireBroken(
                 "Bytes came after the request for TLS and before TLS: they could be anybody's. "

@@ -22,7 +22,7 @@ NO_PARAMETERS: Final = (
 )
 
 _Read = TypeVar("_Read")
-#: The commands of a query up to the first one that is refused, which is the last.
+#: The commands of a query, in order. If one is refused, its refusal stands last, and no command follows.
 QueryCommands: TypeAlias = list[Command | RequestRefused]
 
 

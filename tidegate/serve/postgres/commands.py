@@ -37,7 +37,10 @@ _MOST_CONSTANTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """``SUBSCRIBE ...``: gives rows until its end. ``position`` is its offset in the query."""
+    """``SUBSCRIBE ...``: gives rows until the subscription ends.
+
+    ``text`` is the statement. ``position`` is the number of characters before it in the query.
+    """
 
     text: str
     position: int = 0
@@ -45,7 +48,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class CopyOut:
-    """``COPY (SUBSCRIBE ...) TO STDOUT``."""
+    """``COPY (SUBSCRIBE ...) TO STDOUT``. ``text`` and ``position`` are those of the SUBSCRIBE alone."""
 
     text: str
     position: int = 0
@@ -68,7 +71,7 @@ class EndBlock:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """``DECLARE cursor CURSOR FOR SUBSCRIBE ...``."""
+    """``DECLARE cursor CURSOR FOR SUBSCRIBE ...``. ``text`` and ``position`` are those of the SUBSCRIBE."""
 
     cursor: str
     text: str
@@ -77,7 +80,10 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """``FETCH [n | ALL] cursor [WITH (timeout = '1s')]``; ``timeout_s`` is ``None`` where none is given."""
+    """``FETCH [n | ALL] cursor [WITH (timeout = '1s')]``.
+
+    For ALL ``count`` is 2^63 - 1. Without a timeout ``timeout_s`` is ``None``.
+    """
 
     cursor: str
     count: int = 1
@@ -132,7 +138,10 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class SelectConstants:
-    """``SELECT`` of numbers, texts, and functions of the session by their names."""
+    """``SELECT`` of numbers, texts, and functions of the session.
+
+    A number or a text is a ``Word`` of ``items``. A function is a ``str``, its name.
+    """
 
     items: tuple[Word | str, ...]
 

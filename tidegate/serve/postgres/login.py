@@ -42,7 +42,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client that has logged in."""
+    """A client that has logged in. ``protocol`` is the version that it speaks, as ``wire.PROTOCOL_3_0``."""
 
     user: str
     database: str
@@ -99,9 +99,9 @@ async def admit(
 
 
 async def _proves(stream: ClientStream, exchange: ScramExchange, user: str, limits: ServeLimits) -> bool:
-    """Return whether the client has proved that it knows the password; ``False`` if it is gone.
+    """Return ``True`` once the client has proved that it knows the password; ``False`` if it is gone.
 
-    Raises ``RequestRefused``.
+    Raises ``RequestRefused`` for a wrong password, and ``WireBroken`` for another message.
     """
     length_of = partial(wire.frame_bytes, most_bytes=limits.startup_bytes)
     await stream.write(wire.sasl_request(MECHANISM))

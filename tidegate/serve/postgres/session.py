@@ -1,8 +1,8 @@
 """The session of one client that has logged in. It reads the client's messages and answers each in turn.
 
-A command runs as a task of its own. A cancel ends that task, and so does the end of the client. With the task
-ends the subscription that it reads. After a cancel the session goes on. The next message is read when the
-command is done.
+A command runs as a task of its own. The next message is read when the command is done. A cancel ends the task
+of the command, and so does the end of the client. The subscription that the task reads ends too. After a
+cancel the session goes on.
 """
 
 from __future__ import annotations

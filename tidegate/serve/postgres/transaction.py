@@ -53,7 +53,10 @@ class SessionTransaction:
             )
 
     def require_new_cursor(self, name: str, characters: int) -> None:
-        """Raise ``RequestRefused`` where no cursor of this name and size can be declared."""
+        """Raise ``RequestRefused`` if no cursor of this name can be declared.
+
+        ``characters`` is the length of its statement.
+        """
         if self.status is wire.IDLE:
             raise RequestRefused(
                 "DECLARE CURSOR can only be used in transaction blocks",

@@ -23,7 +23,7 @@ class RowPage:
         self.count = len(rows)
 
     def require(self) -> None:
-        """Raise an error if its rows were freed."""
+        """Raise an error if its rows were freed. The rows of this class are never freed."""
 
 
 @dataclass(frozen=True, slots=True)

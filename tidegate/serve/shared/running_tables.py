@@ -33,8 +33,9 @@ from tidegate.subscribe.gate.feed_record import FeedPartition
 from tidegate.subscribe.gate.row_gate import GateStart
 from tidegate.subscribe.plan import SubscribePlan
 
-#: If the first token is from the last ten minutes, the reader begins a minute before it. When a server has
-#: ended and another begins, its clients come with tokens of about the same time.
+#: A reader begins for its first subscriber. If that subscriber has a token from the last ten minutes, the
+#: reader begins a minute before the token. When one server has replaced another, its clients come with tokens
+#: of about the same time.
 _RECENT_NS: Final = 600 * NANOS_PER_SECOND
 _BEFORE_NS: Final = 60 * NANOS_PER_SECOND
 
@@ -71,7 +72,7 @@ class RunningTables:
         jobs: SharedJobs | None = None,
     ) -> None:
         """``threads`` make batches, and never wait for Kafka. ``whole_threads`` make the batches that cannot
-        be cut. ``jobs`` reads the jobs topic for all readers.
+        be made in parts. ``jobs`` reads the jobs topic for all readers.
         """
         self._options = options
         self._jobs = jobs
@@ -228,7 +229,7 @@ async def _in_own_thread(call: Callable[[], _Prepared | None]) -> _Prepared | No
 def _prepare(
     table: SubscribableTable, plan: SubscribePlan, options: SharedOptions, jobs: SharedJobs | None
 ) -> _Prepared | None:
-    """Open what a reader needs, after questions to Kafka. Returns ``None`` for a topic without a snapshot."""
+    """Ask Kafka, and open what a reader begins with. Returns ``None`` for a topic without a snapshot."""
     history = FeedHistory.now(table)
     topics = sorted({place.topic for place in (*history.rows, *history.markers)})
     ids = open_admin(table.connection, table.connection.timeout_s).ids(topics)

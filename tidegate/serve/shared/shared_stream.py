@@ -261,8 +261,8 @@ class SharedStream:
         return self._shown_by.changes(part, self._plan.up_to)
 
     def _with_own_token(self, changes: TableChanges, shown: ShownRows) -> SubscriptionBatch:
-        """Make a batch that may end amid changes. Its token keeps the offsets of the token before: from there
-        a resume reads.
+        """Make a batch that may end in the middle of the changes. Its token keeps the offsets of the previous
+        token, since a resume has to read from there.
         """
         token = self._token and replace(self._token, frontier=shown.frontier)
         return replace(batch_of(changes, self._shown_by, shown), token=token)

@@ -181,7 +181,9 @@ def _note_error(made: asyncio.Future[_T]) -> None:
 def batch_of(
     changes: TableChanges, shown_by: StatementRows, shown: ShownRows, token: ResumeToken | None = None
 ) -> SubscriptionBatch:
-    """Make a batch with the token of its changes, or with another token if one is given."""
+    """Make a batch of changes. Its token is ``token`` if one is given. Otherwise it is the token after the
+    changes, or ``None`` for a statement that is ``stateful``.
+    """
     if token is None and not shown_by.stateful:
         token = ResumeToken(shown.frontier, shown_by.fingerprint, changes.offsets)
     return SubscriptionBatch(shown.frontier, shown.rows, False, token, shown.is_last)

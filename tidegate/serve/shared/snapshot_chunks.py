@@ -55,7 +55,9 @@ class SnapshotSizes:
     cuts_all: bool = False
 
     def scarce(self) -> SnapshotSizes:
-        """Return the sizes for a server that has little memory left: its batches are too small to count."""
+        """Return the sizes for a server that has little memory left. Batches of these sizes are below
+        ``COUNTED_BYTES``, so `KeptMemory` does not count them.
+        """
         return replace(
             self,
             shared_rows=min(self.shared_rows, 1_000),
@@ -82,7 +84,8 @@ class SnapshotSizes:
 class SnapshotChunks:
     """The chunks of one snapshot, for one subscriber. It keeps the rows of its moment until it is closed.
 
-    Rows in memory count for as long as they are kept. Those that the table still has do not count.
+    While it keeps rows in memory, they count as memory of subscriptions. Rows that the table still has do not
+    count.
     """
 
     __slots__ = ("_closed", "_halves", "_lock", "_rows", "_shown_by", "_sizes", "frontier", "token")
@@ -131,8 +134,8 @@ class SnapshotChunks:
     def close(self) -> None:
         """Free the rows. If a thread makes a batch of them now, that thread frees them when it is done.
 
-        This call does not wait for the thread. The thread may wait for its turn, while the threads that have
-        a turn close chunks themselves.
+        This call does not wait for the thread, since that could last for ever: the thread may wait for its
+        turn, while all threads that have a turn close chunks.
         """
         self._closed = True
         self._let_go()

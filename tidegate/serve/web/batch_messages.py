@@ -62,7 +62,7 @@ def header_message(columns: StreamColumns, statement: SubscribeStatement, *, res
 def batch_messages(batch: SubscriptionBatch, encoded: EncodedBatches) -> Iterator[tuple[bytes, str]]:
     """Yield the messages of a batch, each with the token that holds after it.
 
-    The token is empty for all messages but the last one.
+    The token is empty for all messages but the last one, and for the last one if the batch has no token.
     """
     start = 0
     while True:
