@@ -111,7 +111,8 @@ class Lineage:
         #: The number of Snapshots that were not compared with all that their parents left. Some of it was
         #: forgotten, or was too much to copy.
         self.undecided = 0
-        #: The news since somebody last looked at it. Ranges may have waited for it.
+        #: The estates that were left, and the indexes that were skipped, since the caller last took them out.
+        #: Ranges may wait for them.
         self.news: deque[Parent | Skipped] = deque()
 
     def leave(self, parent: Parent, estate: Estate) -> None:
@@ -133,7 +134,9 @@ class Lineage:
         self.news.append(Skipped(range_id, upto))
 
     def of(self, parent: Parent) -> Estate | None:
-        """Return what a parent left; ``None`` if that is not there. ``is_known`` tells if it may come."""
+        """Return the estate that a parent left; ``None`` if there is none. It may still come while
+        ``is_known`` is false.
+        """
         return self._estates.get(parent)
 
     def is_known(self, parent: Parent) -> bool:
