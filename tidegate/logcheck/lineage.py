@@ -93,7 +93,7 @@ class Lineage:
     """The last estates, each under the ``Parent`` by which a child's Snapshot names it.
 
     ``skipped`` tells whether an index of a range will never be shown: it is in a hole, or before the
-    beginning of the log. ``passed`` tells whether a range's log has come to an index.
+    beginning of the log. ``passed`` tells whether a range's log was checked up to an index.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ AHEAD_MS: Final = 2_000
 #: The longest time that a child waits for its parents, by the record times of the slowest partition. Readers
 #: of the log wait equally long.
 _PARENT_LIMIT_MS: Final = 600_000
-_LOOK_EVERY: Final = 10_000  # after so many records the waiting children are looked at
+_LOOK_EVERY: Final = 10_000  # the number of records between two looks at the waiting children
 _WAITED_SHOWN: Final = 100  # sentences about ranges that waited; the others are counted
 
 

@@ -128,8 +128,7 @@ class NewestVersion(NamedTuple):
 
 
 class NewestVersions:
-    """The newest version of each of the keys that were written last. They are kept for all ranges together.
-    """
+    """The newest version of each of the keys that were written last, for all ranges together."""
 
     def __init__(self, limit: int) -> None:
         self._versions: Recent[bytes, NewestVersion] = Recent(limit)

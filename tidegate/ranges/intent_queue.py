@@ -34,7 +34,7 @@ class IntentQueue:
     negative. Afterwards a decrement of an unknown transaction is ignored.
 
     The heap has an item for each timestamp that a transaction in memory ever had. A stale item is dropped
-    when it comes to the top. All stale items are dropped when they are far more than the live ones.
+    when it reaches the top. All stale items are dropped when they are far more than the live ones.
 
     ``changed`` names the transactions whose rows of state must be written, and ``gone`` those whose rows of
     state must be deleted. A transaction that came and went since rows were last written is in neither.

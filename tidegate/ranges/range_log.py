@@ -43,7 +43,7 @@ class VersionHorizon(Protocol):
     believed: int
 
     def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
-        """Raise ``MalformedEntry`` if a version is too far ahead of ``record_ms``, the time of its record."""
+        """Raise ``MalformedEntry`` if a version is too far ahead. ``record_ms`` is its record's time."""
 
 
 def apply_entry(

@@ -25,7 +25,7 @@ from tidegate.spans import Span
 
 _PROMISES_MAX: Final = 64  # claims come soon after a split; without the promise a late child has to scan
 #: A promise is forgotten when the range has closed a day more than it had closed at the promise. A child
-#: claims when its partition comes to the child's first Snapshot, which has about the same log time as the
+#: claims when its partition reaches the child's first Snapshot, which has about the same log time as the
 #: promise. If nobody has read that partition for a day, the child has to scan.
 PROMISE_KEPT_NS: Final = 24 * 3_600 * NANOS_PER_SECOND
 
