@@ -133,7 +133,7 @@ class Bench:
     report: Report
 
     def stages(self) -> None:
-        """Each stage by itself."""
+        """Measure each stage by itself."""
         for name, make in _WORKLOADS.items():
             log = make(self.sizes.stage_rows, 1, self.seed)
             done = run_stages(log)
@@ -141,7 +141,7 @@ class Bench:
             self.report.stages[name] = [*stage_times(log, done), produce_time(log, done, self.topics)]
 
     def steps(self) -> None:
-        """The whole step by Python and with the kernel."""
+        """Measure the whole step, by Python and with the kernel."""
         self.report.steps += step_costs(self.sizes.stage_rows, self.seed)
 
     def endtoend(self) -> None:
@@ -152,18 +152,18 @@ class Bench:
                 self.report.throughput.append(result)
 
     def kernel(self) -> None:
-        """A whole worker with the kernel and without it, beside a raw copy."""
+        """Measure a whole worker with the kernel and without it, beside a raw copy."""
         log = orders_log(self.sizes.rows, 4, self.seed)
         self.report.kernel += kernel_workers(log, self.topics, self._directory("kernel"))
 
     def peers(self) -> None:
-        """tidegate and other software on one job, side by side."""
+        """Measure tidegate and other software on one job, side by side."""
         sizes = self.sizes.peers
         log = updates_log(sizes.rows, LOG_PARTITIONS, self.seed)
         self.report.peers = contest(log, self.topics, self._directory("peers"), sizes)
 
     def formats(self) -> None:
-        """Every format and envelope beside a raw copy."""
+        """Measure every format and envelope beside a raw copy."""
         log = updates_log(self.sizes.format_rows, 4, self.seed)
         self.report.formats += formats(log, self.topics, self._directory("formats"))
 
@@ -177,7 +177,7 @@ class Bench:
             )
 
     def splits(self) -> None:
-        """Marker lag at 5,000 rows/s while every range splits once."""
+        """Measure marker lag at 5,000 rows/s while every range splits once."""
         for mode in _MODES:
             home = self._directory(f"splits-{mode.value}")
             self.report.split_lag.append(split_lag(self.topics, home, self.sizes.marker_s, self.seed, mode))
@@ -193,14 +193,14 @@ class Bench:
         self.report.restarts = restarts(self.topics, self._directory("restarts"), self.sizes.kills, self.seed)
 
     def idle(self) -> None:
-        """10,000 idle ranges, with the kernel and without it."""
+        """Measure 10,000 idle ranges, with the kernel and without it."""
         for kernel in (KernelMode.OFF, KernelMode.ON):
             directory = self._directory(f"idle-{kernel.value}")
             cost = idle_ranges(self.topics, directory, self.sizes.idle_s, self.seed, kernel)
             self.report.idle_ranges.append(cost)
 
     def wide(self) -> None:
-        """The step over many ranges and many feeds."""
+        """Measure the step over many ranges and many feeds."""
         self.report.wide += wide_costs(self.seed, self.sizes.wide_ranges)
 
     def intents(self) -> None:
@@ -212,34 +212,34 @@ class Bench:
             )
 
     def frontier(self) -> None:
-        """Checkpoints of 100,000 ranges."""
+        """Measure checkpoints of 100,000 ranges."""
         self.report.frontier += frontier_costs(self.seed)
         self.report.forward += forward_costs(self.seed)
 
     def rangefeed(self) -> None:
-        """Feeds of one range, and catch-ups."""
+        """Measure feeds of one range, and their catch-ups."""
         self.report.range_feed = range_feed_costs(
             self.sizes.feed_events, self.sizes.stored_versions, self.seed
         )
 
     def catch_up(self) -> None:
-        """Feeds that begin in the past, beside live ones."""
+        """Measure feeds that begin in the past, beside live ones."""
         self.report.catch_up += catch_up_costs(self.sizes.missed_versions, self.seed, _MODES)
 
     def subscribe(self) -> None:
-        """Subscriptions beside a consumer that only takes keys and values."""
+        """Measure subscriptions beside a consumer that only takes keys and values."""
         self.report.subscribe += subscribe_costs(self.topics, self.sizes.subscribed_rows, self.seed)
         self.report.batch_delay = batch_delay(self.topics, self.sizes.marker_s, 2_000, self.seed)
         self.report.copy = copy_cost(self.topics, self.sizes.subscribed_rows // 4, self.seed)
         self.report.event_delay = event_delay(self.topics, self.sizes.marker_s, 100, 200, self.seed)
 
     def spark(self) -> None:
-        """The Spark engine beside Spark's own copy."""
+        """Measure the Spark engine beside Spark's own copy."""
         self.report.spark_kernel = kernel_mode().value
         self.report.spark = spark_costs(self.topics, self._directory("spark"), self.sizes.spark, self.seed)
 
     def dataframe(self) -> None:
-        """A feed as a DataFrame beside Spark's Kafka source."""
+        """Measure a feed as a DataFrame beside Spark's Kafka source."""
         self.report.dataframe += frame_costs(
             self.topics, self._directory("dataframe"), self.sizes.framed_rows, self.seed
         )

@@ -1,4 +1,4 @@
-"""Measures the time from when a marker can be read to when a subscription gives its batch.
+"""Measures the time from the moment when a marker can be read until a subscription gives its batch.
 
 In the process that reads, a thread writes rows at a steady rate, and a marker to every partition ten times a
 second. So all times are from one clock. A marker can be read when the broker has acknowledged it on all
@@ -75,7 +75,7 @@ class DelayMeter:
 
 
 def batch_delay(topics: BenchTopics, seconds: float, rows_per_s: int, seed: int) -> BatchDelay:
-    """Read a topic while it is written to, for so many seconds."""
+    """Read a topic for ``seconds`` seconds while it is written to."""
     topic = f"delay-{uuid.uuid4().hex[:8]}"
     topics.create(topic, PARTITIONS)
     meter, rounds = DelayMeter(), FIRST_ROUNDS + int(seconds * ROUNDS_PER_S)

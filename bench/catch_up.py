@@ -93,7 +93,7 @@ class CatchUpCosts(NamedTuple):
 def catch_up_costs(
     versions: int, seed: int, modes: Sequence[KernelMode] = (KernelMode.OFF,)
 ) -> list[CatchUpCosts]:
-    """Measure over about so many versions, in each mode of the kernel over the same logs."""
+    """Measure over about ``versions`` versions, in each mode of the kernel over the same logs."""
     with_scan = replace(BENCH_OPTIONS, initial_scan=InitialScan.YES)
     with_cursor = replace(BENCH_OPTIONS, cursor=_BEFORE_ALL)
     scan = write_log(versions, seed, with_scan, write_on=False)
@@ -156,7 +156,8 @@ class CatchUpLog(NamedTuple):
 
 
 def write_log(versions: int, seed: int, options: FeedOptions, *, write_on: bool) -> CatchUpLog:
-    """Return a log of about so many versions, and the answers to what the late feed asks for then.
+    """Return a log of about ``versions`` versions, and then the store's answers to the late feed's scan
+    requests.
 
     With ``write_on`` the store goes on to write, and takes about as long for its answers as for the versions.
     """

@@ -135,7 +135,7 @@ def _run_stock_faust(
 
 
 def _watch_for(topics: BenchTopics, outputs: Sequence[str], watch: _CpuWatch, seconds: float) -> None:
-    """Watch for so long from the first record on."""
+    """Watch for ``seconds`` seconds from the first record on."""
     waited = time.monotonic() + _TIMEOUT_S
     while not topics.size(outputs):
         watch.process.require_running()

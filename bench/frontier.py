@@ -47,7 +47,9 @@ class FrontierCost(NamedTuple):
 
 
 class ForwardCost(NamedTuple):
-    """Forwarding one of so many disjoint spans, or a random piece of one, and looking at the minimum."""
+    """Microseconds to forward one of ``spans`` disjoint spans, or a random piece of one, and to look at the
+    minimum.
+    """
 
     spans: int
     own_us: float
@@ -145,7 +147,7 @@ class _BenchFeed:
         self.frontier: FeedFrontier | None = FeedFrontier([span], Timestamp(_BEGIN - NANOS_PER_SECOND), 0)
 
     def apply(self, report: PartitionProgress) -> None:
-        """Step M1."""
+        """Take a report into the frontier (step M1)."""
         assert self.frontier is not None
         columns = (report.starts, report.ends, report.resolved)
         if self.frontier.apply_columns(report.partition, report.offset, *columns):

@@ -137,8 +137,9 @@ def _idle(ranges: int) -> Find:
 
 
 def _wide(ranges: int) -> Find:
-    """Return a finder of a ratio: a row's time among so many ranges over its time among the fewest, with one
-    feed."""
+    """Return a finder of a ratio: a row's time among ``ranges`` ranges over its time among the fewest, with
+    one feed.
+    """
 
     def find(report: Report, kernel: str) -> float | None:
         found = (cost for cost in report.wide if (cost.ranges, cost.feeds) == (ranges, 1))

@@ -71,7 +71,7 @@ class FollowedLog(NamedTuple):
         return {each.labels["found"]: each.value for each in family.samples if each.name.endswith("_total")}
 
     def wait_for_batches(self, count: int) -> None:
-        """Wait until so many are done. Raises ``RetryError`` for a query that is stuck."""
+        """Wait until ``count`` batches are done. Raises ``RetryError`` for a query that is stuck."""
         _wait_for_batch(self.query, self.begun + count - 1)
 
 
@@ -79,7 +79,7 @@ class FollowedLog(NamedTuple):
 def followed_log(
     session: SparkSession, topics: BenchTopics, directory: Path, partitions: int, seed: int, tasks: int = 0
 ) -> Iterator[FollowedLog]:
-    """Yield a query on a log of so many partitions, while heartbeats of all ranges come.
+    """Yield a query on a log of ``partitions`` partitions, while heartbeats of all ranges come.
 
     A round has at most ``tasks`` tasks, 0 for the default.
     """
@@ -109,7 +109,7 @@ def live_tail(
     seed: int,
     tasks: int = 0,
 ) -> LiveTail:
-    """Run a query on a log of so many partitions for so many seconds, after its first batches."""
+    """Run a query on a log of ``partitions`` partitions for ``seconds`` seconds after its first batches."""
     lags = list[float]()
     with followed_log(session, topics, directory, partitions, seed, tasks) as followed:
         ends_at = time.monotonic() + seconds

@@ -109,7 +109,7 @@ def marker_lag(
     kernel: KernelMode = KernelMode.OFF,
     rows_per_s: int = ROWS_PER_S,
 ) -> MarkerLag:
-    """Write for so many seconds after a warm-up, and wait until every round is covered."""
+    """Write for ``seconds`` seconds after a warm-up, and wait until every round is covered."""
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed, closed_lag_ms=_CLOSED_LAG_MS)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     meter = LagMeter(_RANGES, OUTPUT_PARTITIONS)

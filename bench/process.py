@@ -60,7 +60,7 @@ class MeasuredProcess:
             raise RetryError(f"the measured process ended with {self._process.returncode}:\n{self._tail()}")
 
     def wait_for(self, text: str, times: int = 1, timeout_s: float = 60.0) -> None:
-        """Return once its log has the text so many times."""
+        """Return once its log has the text ``times`` times."""
         deadline = time.monotonic() + timeout_s
         while self.log.read_text(errors="replace").count(text) < times:
             self.require_running()

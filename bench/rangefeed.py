@@ -46,7 +46,7 @@ class FeedCost(NamedTuple):
 
 
 class ResolverCost(NamedTuple):
-    """The resolver alone: so many transactions are open while others commit."""
+    """The resolver alone, with a number of transactions that are open while others commit."""
 
     open_txns: int
     ns: float
@@ -76,7 +76,7 @@ _Offer: TypeAlias = Callable[[RangeFeed], bool]
 
 
 def range_feed_costs(events: int, versions: int, seed: int) -> RangeFeedCosts:
-    """Measure with so many events and stored versions; slow cases have fewer events."""
+    """Measure with ``events`` events and ``versions`` stored versions; slow cases have fewer events."""
     return RangeFeedCosts(
         [feed_cost(kind, feeds, max(events // feeds, 100)) for kind in INPUTS for feeds in FEEDS],
         [resolver_cost(open_txns, events) for open_txns in (1, 100, events // 2)],
@@ -88,7 +88,7 @@ def range_feed_costs(events: int, versions: int, seed: int) -> RangeFeedCosts:
 
 
 def feed_cost(kind: str, feeds: int, count: int) -> FeedCost:
-    """Measure an event of this kind with so many feeds."""
+    """Measure an event of this kind with ``feeds`` feeds."""
     inputs = INPUTS[kind](count)
     plain = min(_feed_ns(inputs, feeds, None) for _ in range(_PASSES))
     accounted = min(_feed_ns(inputs, feeds, MemoryBudget()) for _ in range(_PASSES))
@@ -143,8 +143,9 @@ INPUTS: Final[dict[str, Callable[[int], list[_Offer]]]] = {
 
 
 def resolver_cost(open_txns: int, ops: int) -> ResolverCost:
-    """Measure intents and their commits, with so many transactions open at any time. The oldest one commits
-    first."""
+    """Measure intents and their commits, with ``open_txns`` transactions open at any time. The oldest one
+    commits first.
+    """
     txns = ops // 2
     intents = [_intent(number) for number in range(txns)]
     commits = [_commit(number, number + open_txns) for number in range(txns)]
@@ -189,7 +190,7 @@ def _commit(number: int, wall: int) -> CommitIntent:
 
 
 def catch_up_costs(versions: int, seed: int) -> list[CatchUpCost]:
-    """Measure every shape and share, over so many versions."""
+    """Measure every shape and share, over ``versions`` versions."""
     return [
         CatchUpCost(versions, written, percent, *_catch_up_ms(blocks, versions * percent // 100))
         for written, blocks in (

@@ -46,7 +46,7 @@ class Restarts(NamedTuple):
 
 
 def restarts(topics: BenchTopics, directory: Path, kills: int, seed: int) -> Restarts:
-    """Kill the worker so many times, each at a random moment of its life."""
+    """Kill the worker ``kills`` times, each at a random moment of its life."""
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed, closed_lag_ms=_CLOSED_LAG_MS)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     application.write(store.head(time.time_ns()))

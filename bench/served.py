@@ -96,7 +96,7 @@ class _Addresses(NamedTuple):
 
 
 def copy_cost(topics: BenchTopics, rows: int, seed: int) -> CopyCost:
-    """Read a topic of so many rows by COPY and by a raw consumer in turn; medians count."""
+    """Read a topic of ``rows`` rows by COPY and by a raw consumer in turn; medians count."""
     import psycopg
 
     topic = f"copy-{uuid.uuid4().hex[:8]}"
@@ -122,7 +122,9 @@ def copy_cost(topics: BenchTopics, rows: int, seed: int) -> CopyCost:
 
 
 def event_delay(topics: BenchTopics, seconds: float, clients: int, rows_per_s: int, seed: int) -> EventDelay:
-    """Send a topic to so many clients of server-sent events while it is written, for so many seconds."""
+    """Send a topic that is being written to ``clients`` clients of server-sent events, for ``seconds``
+    seconds.
+    """
     topic = f"events-{uuid.uuid4().hex[:8]}"
     topics.create(topic, PARTITIONS)
     meter, rounds = DelayMeter(), FIRST_ROUNDS + int(seconds * ROUNDS_PER_S)

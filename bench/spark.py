@@ -53,8 +53,9 @@ class SparkSizes:
 
 
 class SparkRatio(NamedTuple):
-    """The changefeed over one log in so many micro-batches, held against one of Spark's own copies: its rate
-    over that of the copy, and its processor time for each row over the copy's."""
+    """The changefeed over one log in ``batches`` micro-batches, compared with one of Spark's own copies: its
+    rate over that of the copy, and its processor time for each row over the copy's.
+    """
 
     log: str
     batches: int
@@ -258,7 +259,7 @@ def spark_costs(topics: BenchTopics, directory: Path, sizes: SparkSizes, seed: i
 
 
 def _beats(store: BenchStore, base_ns: int, rounds: int) -> Iterator[WrittenRecord]:
-    """Yield heartbeats of all ranges, so many times."""
+    """Yield heartbeats of all ranges, ``rounds`` times."""
     for number in range(1, rounds + 1):
         yield from store.heartbeats(base_ns + number * _BEAT_NS)
 

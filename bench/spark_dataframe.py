@@ -54,7 +54,7 @@ class FrameCost(NamedTuple):
 
 
 def frame_costs(topics: BenchTopics, directory: Path, rows: int, seed: int) -> list[FrameCost]:
-    """Measure both sources on a topic of so many rows. Raises ``SettingsError``, ``StackError``."""
+    """Measure both sources on a topic of ``rows`` rows. Raises ``SettingsError``, ``StackError``."""
     topic = f"frame-{uuid.uuid4().hex[:8]}"
     topics.create(topic, PARTITIONS)
     fill_topic(topics.bootstrap, topic, rows, seed, with_before=False)

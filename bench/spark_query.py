@@ -269,8 +269,9 @@ class SparkFeed:
         self._write_jobs(feed, self._ready.log.partitions)
 
     def run(self, session: SparkSession, batch_records: int = 0) -> Run:
-        """Run the query over what the log has now, in micro-batches of so many records. Raises the error that
-        the query raises."""
+        """Run the query over what the log has now, in micro-batches of ``batch_records`` records (0: no
+        limit). Raises the error that the query raises.
+        """
         options, topics, log, checkpoint = self._ready
         config = replace(options.config, log_id=log.id)
         query = Query(

@@ -71,7 +71,7 @@ class Splits:
 def split_lag(
     topics: BenchTopics, directory: Path, seconds: float, seed: int, kernel: KernelMode = KernelMode.OFF
 ) -> SplitLag:
-    """Write for so many seconds without splits, and for as long with them."""
+    """Write for ``seconds`` seconds without splits, and for as long with them."""
     store = BenchStore(partitions=_PARTITIONS, ranges=_RANGES, seed=seed, closed_lag_ms=_CLOSED_LAG_MS)
     application = BenchApplication(topics, directory, _PARTITIONS, [store.table])
     meter = LagMeter(_RANGES, OUTPUT_PARTITIONS)

@@ -33,6 +33,6 @@ class StepCost(NamedTuple):
 
 
 def step_costs(rows: int, seed: int) -> Iterator[StepCost]:
-    """Measure each log of about so many rows."""
+    """Measure each log, of about ``rows`` rows."""
     for name, (make, options) in CASES.items():
         yield StepCost(name, *step_times(make(rows, 1, seed), _PASSES, (options,)))

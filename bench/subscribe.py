@@ -113,7 +113,7 @@ class _Run(NamedTuple):
 
 
 def subscribe_costs(topics: BenchTopics, rows: int, seed: int) -> list[SubscribeCost]:
-    """Measure all cases on topics of so many rows."""
+    """Measure all cases on topics of ``rows`` rows."""
     costs: list[SubscribeCost] = []
     for with_before in (False, True):
         topic = f"subscribe-{uuid.uuid4().hex[:8]}"

@@ -45,7 +45,7 @@ _MODES: Final = (KernelMode.OFF, KernelMode.ON)
 
 
 class WideCost(NamedTuple):
-    """Processor time of a step, in microseconds, among so many ranges and feeds.
+    """Processor time of a step, in microseconds, among ``ranges`` ranges and ``feeds`` feeds.
 
     ``of_first`` is the time of a row over that of the first measurement in the same mode.
     """

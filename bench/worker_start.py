@@ -35,7 +35,7 @@ class WorkerStart(NamedTuple):
 
 
 def worker_starts(topics: BenchTopics, directory: Path, starts: int, seed: int) -> list[WorkerStart]:
-    """Start a worker so often in each mode. Each time a few rows of one log wait for it.
+    """Start a worker ``starts`` times in each mode. Each time a few rows of one log wait for it.
 
     Raises ``RetryError`` when it does not write them.
     """

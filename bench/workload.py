@@ -57,7 +57,8 @@ class BenchLog:
         ]
 
 
-#: Makes a log of about so many rows (``orders_log``: exactly) in so many partitions.
+#: Makes a log. Its arguments are the number of rows (``flights_log`` has only about as many), the number of
+#: partitions, and the seed.
 MakeLog = Callable[[int, int, int], BenchLog]
 
 

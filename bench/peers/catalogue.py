@@ -27,7 +27,7 @@ class Peer(NamedTuple):
         name: as it stands in the tables.
         version: of what is installed.
         state: where it keeps the newest row of each key.
-        does_not: what it leaves out beside ``NO_PEER_DOES``, as it is run here.
+        does_not: what it leaves out besides ``NO_PEER_DOES``, as it is run here.
         copies: whether it copies finished rows. The others make them from rows without the row before.
         program: returns the command that starts it, given a directory for files. Raises ``TidegateError``
             where it cannot.

@@ -37,7 +37,7 @@ class Expected:
 
     @classmethod
     def of(cls, log: BenchLog, partitions: int) -> Self:
-        """Step a log of so many partitions."""
+        """Step a log of ``partitions`` partitions."""
         rows: list[ExpectedRow] = []
         values: dict[bytes, list[bytes]] = defaultdict(list)
         for record in _records(log, partitions):

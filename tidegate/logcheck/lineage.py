@@ -93,7 +93,7 @@ class Lineage:
     """The last estates, each under the ``Parent`` by which a child's Snapshot names it.
 
     ``skipped`` tells whether an index of a range will never be shown: it is in a hole, or before the
-    beginning of the log. ``passed`` tells whether a range's log has come to an index.
+    beginning of the log. ``passed`` tells whether a range's log was checked up to an index.
     """
 
     def __init__(
@@ -111,7 +111,8 @@ class Lineage:
         #: The number of Snapshots that were not compared with all that their parents left. Some of it was
         #: forgotten, or was too much to copy.
         self.undecided = 0
-        #: The news since somebody last looked at it. Ranges may have waited for it.
+        #: The estates that were left, and the indexes that were skipped, since the caller last took them out.
+        #: Ranges may wait for them.
         self.news: deque[Parent | Skipped] = deque()
 
     def leave(self, parent: Parent, estate: Estate) -> None:
@@ -133,7 +134,9 @@ class Lineage:
         self.news.append(Skipped(range_id, upto))
 
     def of(self, parent: Parent) -> Estate | None:
-        """Return what a parent left; ``None`` if that is not there. ``is_known`` tells if it may come."""
+        """Return the estate that a parent left; ``None`` if there is none. It may still come while
+        ``is_known`` is false.
+        """
         return self._estates.get(parent)
 
     def is_known(self, parent: Parent) -> bool:

@@ -1,4 +1,5 @@
-"""Checks a whole log, record by record. A ``RangeCheck`` checks one range; what spans ranges is checked here.
+"""Checks a whole log, record by record. A ``RangeCheck`` checks one range. Rules about several ranges are
+checked here.
 
 Memory grows with the ranges, their open transactions and the tables, but not with the log: what is remembered
 of its records is bounded (``CheckLimits``). Time is linear: each record pays for what is copied
@@ -44,9 +45,10 @@ from tidegate.spans import Span
 
 #: The most that ops and closed times may be above their record's time (docs/log-contract.md#record-time).
 AHEAD_MS: Final = 2_000
-#: The longest that a child waits for its parents, by the time of the slowest partition. Readers wait as long.
+#: The longest time that a child waits for its parents, by the record times of the slowest partition. Readers
+#: of the log wait equally long.
 _PARENT_LIMIT_MS: Final = 600_000
-_LOOK_EVERY: Final = 10_000  # after so many records the waiting children are looked at
+_LOOK_EVERY: Final = 10_000  # the number of records between two looks at the waiting children
 _WAITED_SHOWN: Final = 100  # sentences about ranges that waited; the others are counted
 
 
@@ -191,7 +193,9 @@ class LogCheck:
             self._waiting.add(range_id, parent, self._horizon_ms)
 
     def _resume_waiting(self) -> None:
-        """Check entries of ranges whose parents' estates are known now, and then of ranges that waited."""
+        """Check the entries of ranges whose parents' estates are known now, and then of ranges that waited
+        for those.
+        """
         news = self._lineage.news
         while news and len(self._waiting):
             for range_id in self._waiting.on(news.popleft()):

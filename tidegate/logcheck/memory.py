@@ -20,8 +20,8 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 _COMMANDS = 64
 _SCANNED = 64
-#: The copies that are free, and those that one listed intent pays for: its range leaves it, and two children
-#: take it.
+#: The number of copies that are free, and the number that one listed intent pays for. An intent is copied
+#: when its range leaves it, and when each of two children takes it.
 _FIRST_COPIES = 100_000
 _COPIES_OF_AN_INTENT = 8
 
@@ -31,9 +31,9 @@ class CheckLimits:
     """The bounds of what a check remembers of a log.
 
     ``keys`` is the number of keys, in the whole log, whose newest version is known; each takes about 430
-    bytes. The other bounds are for transactions that committed (in the whole log), transactions that aborted
-    (in each range), ranges that split or ended (in the whole log), and what those have left: transactions
-    and ancestors of all of them together, about 80 bytes each.
+    bytes. ``committed`` bounds the committed transactions in the whole log, and ``aborted`` the aborted ones
+    in each range. ``estates`` bounds the estates of ranges that split, merged or ended, in the whole log.
+    ``left`` bounds the transactions and ancestors in all estates together; each takes about 80 bytes.
     """
 
     keys: int = 500_000
@@ -55,7 +55,8 @@ class CopyCredit:
 
     So a copy takes linear time, however often a range splits. A log that keeps the rules never lacks credit:
     after each split and merge a Snapshot lists the open intents once more. ``aborted`` is the number of
-    aborted transactions that a range remembers at most. It hands them on, and no Snapshot lists them.
+    aborted transactions that a range remembers at most. A range hands these on, although no Snapshot lists
+    them.
     """
 
     def __init__(self, aborted: int) -> None:
@@ -127,7 +128,7 @@ class NewestVersion(NamedTuple):
 
 
 class NewestVersions:
-    """The newest versions of the keys that were written last, over all ranges: a key has one at a time."""
+    """The newest version of each of the keys that were written last, for all ranges together."""
 
     def __init__(self, limit: int) -> None:
         self._versions: Recent[bytes, NewestVersion] = Recent(limit)
@@ -171,7 +172,11 @@ class ScannedSpans:
         self._spans: deque[tuple[Span, Timestamp]] = deque(maxlen=_SCANNED)
 
     def note(self, span: Span, upto: Timestamp) -> None:
-        """Note a chunk. It is joined with the last one if it goes on where that ended, to the same time."""
+        """Note a chunk.
+
+        It is joined with the last span if it begins where that span ends, and is complete up to the same
+        timestamp.
+        """
         if self._spans:
             last, known = self._spans[-1]
             if known == upto and last.end == span.start:
@@ -180,7 +185,9 @@ class ScannedSpans:
         self._spans.append((span, upto))
 
     def told(self, key: bytes, timestamp: Timestamp) -> Timestamp | None:
-        """Return the end of a scan that should have shown this version; ``None`` if there was none."""
+        """Return the timestamp up to which a scan is complete that should have shown this version; ``None``
+        if no scan should have shown it.
+        """
         for span, upto in self._spans:
             if timestamp <= upto and span.contains(key):
                 return upto

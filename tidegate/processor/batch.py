@@ -183,7 +183,7 @@ class StepResult:
     taken: int = 0
 
     def records_of(self, feed_id: FeedId) -> list[OutputRecord]:
-        """Return the list of a feed's rows in ``outputs``, so that others can be added after them."""
+        """Return the list of a feed's rows in ``outputs``, to which the caller may append rows."""
         records = self.outputs.get(feed_id, ())
         if not isinstance(records, list):
             records = self.outputs[feed_id] = [*records]

@@ -1,8 +1,8 @@
 """Bounds on the records that a partition stores and sends (docs/protocols/record-bounds.md).
 
 Each row of state, and each message on a topic of the application, has to fit into one Kafka record. A
-partition with a row that does not fit could never commit again. So each kind of record has a bound. What is
-larger is stored in pieces, told with less detail, or refused with a sentence that names it.
+partition with a row that does not fit could never commit again. So each kind of record has a bound. A larger
+record is stored in pieces, told with less detail, or refused with a sentence that names it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HAND_OFFS_MAX: Final = 2 * PARENTS_MAX
 #: is answered at once by *complete up to nothing*, so that its child scans.
 CLAIMS_MAX: Final = 1_024
 #: The most ranges that are claimed and of which the partition has read nothing yet, since each step looks at
-#: all of them. A claim on a further range gets the same answer.
+#: all of them. A claim on a further range is answered by *complete up to nothing* too.
 UNSEEN_PARENTS_MAX: Final = 4_096
 #: The most bytes of the log that a partition keeps for its parked ranges. Beyond it, the range that has most
 #: of these bytes is quarantined: a scan brings what its backlog held.

@@ -18,7 +18,7 @@ AnyRecord: TypeAlias = LogRecord | ControlRecord | ExchangeRecord
 
 
 def broke(error: Exception, input_: Input, records: Sequence[AnyRecord]) -> StepBroke:
-    """Return what to raise for an exception that a step met at one of these records: at least one is given.
+    """Return the error to raise for an exception that a step met at one of ``records``, which are not empty.
 
     Raises ``error`` itself if it is the process's own, such as a full disk, and no fault of the data.
     """

@@ -20,8 +20,8 @@ from tidegate.spans import Span
 
 _WHAT: Final = "a checkpoint record"
 _KEY_BYTES: Final = 4
-_RANGE_BYTES: Final = 40  # what a range's checkpoint takes in a record, beside its keys
-_FEED_BYTES: Final = 20  # what a feed takes, beside its id
+_RANGE_BYTES: Final = 40  # what a range's checkpoint takes in a record, besides its keys
+_FEED_BYTES: Final = 20  # what a feed takes, besides its id
 _ENDED_BYTES: Final = 10  # what a range that has ended takes
 
 ItemT = TypeVar("ItemT")

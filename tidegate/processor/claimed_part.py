@@ -15,10 +15,10 @@ from tidegate.hlc import NANOS_PER_MS
 from tidegate.raftlog.entry import Generation, RangeId
 from tidegate.spans import Span
 
-#: The time that keys of an overlap are held when one range is left, in elapsed log time of its partition. The
-#: other range may have given the keys to a range that is parked. That range waits until 600 s have elapsed in
-#: its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it waits longer, that is a known
-#: limit of V5.
+#: The time for which keys of an overlap are held when only one of its ranges remains, in elapsed log time of
+#: that range's partition. The other range may have given the keys to a range that is parked. That range waits
+#: until 600 s have elapsed in its parents' partitions (docs/protocols/hand-off.md, steps G1 to G4); if it
+#: waits longer, that is a known limit of V5.
 HELD_MS: Final = 900_000
 NO_LIMIT: Final = 1 << 63
 #: Past claims of one generation are kept as one, unless their times are farther from each other than this.
@@ -59,7 +59,7 @@ class ClaimedPart:
 
     A part is ``rough`` if ``taken`` may limit more than the true past claims did. Then the part can be
     contested though its keys are in no overlap. So all its ranges count as contested, and nothing in
-    ``taken`` is forgotten before the range that is left has passed it. ``left`` says whether a range that has
+    ``taken`` is forgotten before the range that remains has passed it. ``left`` says whether a range that has
     not ended may have left these keys.
     """
 
@@ -119,7 +119,10 @@ def ended(part: ClaimedPart, range_id: RangeId, taken_max: int) -> ClaimedPart:
 
 
 def settled_alone(part: ClaimedPart) -> ClaimedPart:
-    """Return a rough part with one range left: held if past claims or ``left`` say so, otherwise free."""
+    """Return a rough part in which one range remains.
+
+    The part is held if past claims limit that range, or if ``left`` is set. Otherwise it is free.
+    """
     (claim,) = part.claims
     limiting = limiting_of(part.taken, claim.generation)
     if not limiting and not part.left:

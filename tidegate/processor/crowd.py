@@ -1,4 +1,4 @@
-"""Crowds: keys that so many ranges claim that these cannot be compared with each other.
+"""Crowds: keys that are claimed by too many ranges to compare these with each other.
 
 All keys of a crowd are held, whichever of its ranges claim them. A report of one range costs the same,
 however many ranges the crowd has. When enough ranges have ended or left, ``pieces_of`` finds the keys that
@@ -20,7 +20,7 @@ from tidegate.spans import Span
 
 #: The most ranges of an overlap that are told by their ids.
 SHOWN_MAX: Final = 16
-#: A range that ends or leaves pays for a look at so many claims. A report pays for one.
+#: A range that ends or leaves pays for a look at this many claims. A report pays for a look at one.
 GONE_CREDIT: Final = 4
 
 

@@ -40,7 +40,8 @@ class Deliveries:
     def emit(self, result: StepResult) -> None:
         """Put the records of all versions committed so far into ``result``.
 
-        This is done before anything takes effect that changes how rows are read or who is given them.
+        This is done before anything takes effect that changes how rows are read or which feeds are given
+        them.
         """
         fits = not self._ranges.committed.written or self._emit_written(result)
         shared, parted, rows = self._ranges.take_committed()
@@ -73,7 +74,8 @@ class Deliveries:
         rows: Sequence[WrittenRows],
         result: StepResult,
     ) -> None:
-        """Emit the shared versions for the feeds that are not parted, and their deliveries for the others.
+        """Emit the shared versions for the feeds that are not parted, and for each parted feed its
+        deliveries.
 
         ``rows`` are those of shared versions that a kernel has written already.
         """
@@ -111,7 +113,7 @@ class Deliveries:
         return known
 
     def receivers(self, parted: Collection[FeedId] = ()) -> Sequence[PartitionFeed]:
-        """Return the feeds that are given shared versions, while these feeds are ``parted``."""
+        """Return the live feeds that are given shared versions: all but those in ``parted``."""
         if not parted:
             return self._feeds.live
         return [feed for feed in self._feeds.live if feed.id not in parted]
@@ -119,8 +121,8 @@ class Deliveries:
     def _emit_written(self, result: StepResult) -> bool:
         """Emit versions whose rows are written, and the shared ones after them.
 
-        If that cannot be done, the written versions become shared ones again. Returns whether a kernel may
-        take them then: it may not if their rows may be too many bytes for a feed.
+        If that cannot be done, the written versions become shared ones again. Returns False if then only
+        Python may take them, because their rows may be too many bytes for a feed; otherwise True.
         """
         committed = self._ranges.committed
         assert self._kernel is not None

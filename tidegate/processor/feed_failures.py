@@ -1,4 +1,5 @@
-"""Fails feeds of a log partition for good when no step can give them all their rows any more.
+"""Fails feeds of a log partition when no step can give them all their rows any more. A failed feed stays
+failed.
 
 Each function fails the feeds that are concerned and no other, with a sentence that says why.
 `PartitionFeeds.fail` tells the jobs agent.
@@ -89,7 +90,7 @@ def fail_overtaken(
 
 
 def fail_mutated(state: ProcessorState, mutation: Mutation) -> None:
-    """Fail the feeds that read rows from keys that a command changed without a record.
+    """Fail the feeds that read rows from keys that a command changed outside the op log.
 
     The keys of an index count if it was primary at a timestamp of the changed versions. Timestamps up to
     which the feed surely has every row are left out, except the highest one. A feed that began with a scan

@@ -14,19 +14,20 @@ from typing import Final, NamedTuple
 
 from tidegate.raftlog.entry import RangeId
 
-#: A record's time counts up to so far above its range's closed timestamp (L1). Sources close about 3 s behind
-#: the present.
+#: A record's time counts only up to this far above its range's closed timestamp (L1). Sources close about 3 s
+#: behind the present.
 ABOVE_CLOSED_MS: Final = 5_000
-#: Log time may be so far in front of the second highest time that a range has shown (L2).
+#: Log time may be at most this far above the second highest time that a range has shown (L2).
 LEAD_MS: Final = 5_000
 #: The most that elapses between two looks at the clock, whatever the record times say (L4).
 STEP_MS: Final = 30_000
-#: A clock has gone back when it has fallen by so much and stays there (L4).
+#: A clock has gone back when it has fallen by this much and stays there (L4).
 BACK_MS: Final = 10_000
-#: A clock that has gone back is believed when so much of its new time has passed (L4).
+#: A clock that has gone back is believed when this much of its new time has passed (L4).
 SETTLED_MS: Final = 30_000
-#: A range is silent, and not waited for, when it was not heard while others were heard so often (L3). It is
-#: heard again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, but record times flutter.
+#: A range is silent, and not waited for, when ranges were heard this often since it was heard itself (L3). It
+#: is heard again when it has closed ``_GRAIN_MS`` more: closed timestamps never fall, but record times
+#: flutter.
 HEARINGS: Final = 32
 _GRAIN_MS: Final = 1_000
 #: If a record's time is not above log time, only one such record in ``_ONE_IN`` is heard. If it is far below,
@@ -36,11 +37,11 @@ _GRAIN_MS: Final = 1_000
 _ONE_IN: Final = 32
 _ONE_IN_FAR_BELOW: Final = 5
 _SHIFTS: Final = 3
-#: The highest timestamp that unknown ranges have closed is forgotten when so many records of them, one after
-#: the other, have closed less (L8): the range that had closed it is silent, and its clock was ahead.
+#: The highest timestamp that unknown ranges have closed is forgotten when this many records of them, one
+#: after the other, have closed less (L8): the range that had closed it is silent, and its clock was ahead.
 BELOW_MAX: Final = 32
-#: The most ranges that are waited for and known: those with the highest times. As many silent ones are known,
-#: too (L7).
+#: The most ranges that are waited for and known: those with the highest times. The same number of silent
+#: ranges may be known too (L7).
 _VOICES_MAX: Final = 8
 #: Stands for the range that has shown a time that an earlier version stored without its range.
 _NOBODY: Final = RangeId(0)

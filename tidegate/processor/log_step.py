@@ -60,7 +60,7 @@ class LogStep:
 
     @contextmanager
     def chunk_in_parts(self, room: int, *, is_amid: bool) -> Iterator[None]:
-        """Take, within this context, only so many rows of a scan's chunk as make about ``room`` bytes.
+        """Within this context, take only as many rows of a scan's chunk as make about ``room`` bytes of rows.
 
         Use it for a portion of one record. If a chunk has rows left, it is given again: then the step
         ``is_amid`` the chunk. No other record may be taken twice.

@@ -41,9 +41,10 @@ from tidegate.ranges.version import Version
 #: ``_TAKEN_PER_REFUSAL`` records that it took.
 _REFUSALS_FREE: Final = 8
 _TAKEN_PER_REFUSAL: Final = 100
-#: The kernel has to read again what it has read after a record that it refuses. So it is given all of the
-#: rest only while refusals are free. Later it is given so many times the bytes of the last round, the refused
-#: record included, and `_LEAST_BYTES` at least. So all rounds together read a small multiple of the batch.
+#: The kernel has to read again what it has read after a record that it refuses. So it is given the whole rest
+#: of the batch only while refusals are free. Later it is given ``_GROWS`` times the bytes of the last round,
+#: the refused record included, and ``_LEAST_BYTES`` at least. So all rounds together read a small multiple of
+#: the batch.
 _GROWS: Final = 2
 _LEAST_BYTES: Final = 8 << 10
 #: The kernel's work for a record besides its key and value, reckoned in bytes.
@@ -142,7 +143,9 @@ class PlainRecords:
         return LogState(self._table.clock.reading(), self._horizon.believed, ranges, txns)
 
     def _plain(self, range_id: RangeId) -> RangeState | None:
-        """Return a range if it is plain: it has all its keys and entries, and nobody waits for it."""
+        """Return a range if it is plain: live, with no entry or chunk to wait for, and no transaction
+        spilled.
+        """
         state = self._table.states.get(range_id)
         if (
             state is None

@@ -323,8 +323,8 @@ class PartitionProcessor:
     def missing_below(self, log_start: Offset) -> StepResult:
         """Take in that the log begins at ``log_start``: entries below it that were not read are a hole.
 
-        A range that another has taken over may end by that: no record of it may come any more. Whatever else
-        follows from the hole is left to the next step, where the records behind it come first
+        A range that another has taken over may end by that: no record of it may come any more. All else that
+        follows from the hole is left to the next step, where the records after the hole come first
         (docs/protocols/healing.md).
         """
         expected = self._state.read + 1
@@ -374,7 +374,8 @@ class PartitionProcessor:
     def fail_delivery(
         self, feed_id: FeedId, refusal: RowRefused, uncommitted: Sequence[StepResult]
     ) -> StepResult:
-        """Fail a feed, because a row of it is refused for good (docs/protocols/refused-rows.md, step R2).
+        """Fail a feed, because its sink will never take one of its rows (docs/protocols/refused-rows.md, step
+        R2).
 
         ``uncommitted`` means the same as for ``detach``, and has the batch of that row. No checkpoint in it
         names the feed afterwards. These results have to become durable together with this step. If the feed

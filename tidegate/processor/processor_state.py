@@ -146,8 +146,8 @@ class ProcessorState:
     def restore(self, rows: Iterable[tuple[StateTable, bytes, bytes]], config: ProcessorConfig) -> None:
         """Put back the state that ``rows`` hold; see `PartitionProcessor.restore`.
 
-        The rows are read twice. The first time checks that all of them are those that were written, and
-        parses only the position's row. The second time parses them.
+        The rows are read twice. The first pass checks that they are the rows that were written, and parses
+        only the position's row. The second pass parses all others.
         """
         again = tuple(rows) if isinstance(rows, Iterator) else rows
         stored = require_written(self.partition, again, self._digests)

@@ -1,10 +1,10 @@
 """The choice of the old transactions to push (docs/log-contract.md#requests).
 
 A transaction that its client forgot holds back the resolved timestamps of its ranges for ever. A push asks
-the source to end it, or to say how it ended. Age is measured by the time that two ranges have
-shown (``LogClock.shown_ms``). Transactions are pushed to a timestamp that has come at the source: to what the
-source has closed, but at most to the time that its records show, less the time by which its clocks may
-differ. Nothing here is stored: after a restart pushes are sent again.
+the source to end it, or to say how it ended. Age is measured by the time that two ranges have shown
+(``LogClock.shown_ms``). Transactions are pushed to a timestamp that the clocks of the source have surely
+reached. It is the lower of two: the timestamp that two ranges have closed, and the time that they have shown
+less the time by which clocks may differ. Nothing here is stored: after a restart pushes are sent again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tidegate.ranges.push_attempt import TXNS_PER_PUSH_MAX
 from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
-#: The clocks of a source differ by so much at most, and it closes so far ahead at most
+#: The most by which the clocks of a source differ, and the most that it closes ahead of them
 #: (docs/log-contract.md).
 _APART_MS: Final = 2_000
 _JITTER_STEPS: Final = 16
-_TXN_FRAME_BYTES: Final = 16  # what a transaction takes in a request, beside its id and key
+_TXN_FRAME_BYTES: Final = 16  # what a transaction takes in a request, besides its id and key
 _GOLDEN_RATIO_64: Final = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
 class PushPolicy:
-    """Says when a transaction is pushed: when it is older than ``age_ms``, and again after ``repeat_ms``
-    without an answer.
+    """The rule for pushes: a transaction is pushed when it is older than ``age_ms``, and again after
+    ``repeat_ms`` without an answer.
 
     If it is not ``enabled`` nothing is pushed. A transaction that its client forgot then holds back resolved
     timestamps until the source ends it.

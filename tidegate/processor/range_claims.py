@@ -1,10 +1,10 @@
 """Finds overlaps: keys that several ranges have at the same time, by what their checkpoints say.
 
 A split or merge gives the keys that it moves a higher generation: both sides of a split have one more than
-their parent, a merged range one more than the higher of its two (docs/log-contract.md). So generations tell
-in which order ranges had a key, and a frontier may take the highest timestamp that any of them has resolved.
-That is wrong if two ranges have the key *now*: rows of the slower one are still to come below what the faster
-one says. Two rules tell such an overlap from a key that had one range after the other:
+their parent, and a merged range has one more than the higher of its two parents (docs/log-contract.md). So
+generations tell in which order ranges had a key, and a frontier may take the highest timestamp that any of
+them has resolved. That is wrong if two ranges have the key *now*: rows of the slower one are still to come
+below what the faster one says. Two rules tell such an overlap from a key that had one range after the other:
 
 * Two ranges claim a key in the same generation. They cannot have had it one after the other.
 * A range goes on after another range, of a higher generation, has taken the key. What a range resolved while
@@ -14,9 +14,9 @@ one says. Two rules tell such an overlap from a key that had one range after the
 An overlap ends when all of its ranges but one have ended. A higher generation does not end it: the slower
 range's keys move too, by splits and merges, and its rows are still to come. So a range that takes the keys
 meanwhile joins the overlap. A range that leaves the keys, and has not ended, may have given them to a range
-that has not been heard of. So the keys are held for a while after only one range is left.
+that has not been heard of. So the keys are held for a while after only one range remains.
 
-All of that is compared for a few ranges of a key. Keys that more ranges claim are a crowd: they are held
+Claims are compared only where few ranges claim a key. Keys that more ranges claim are a crowd: they are held
 until their claims are few again (``crowd.py``). So the cost of a checkpoint does not grow with the ranges
 that claim its keys.
 """
@@ -68,7 +68,8 @@ AHEAD_MS: Final = 3_000
 OVERLAPS_MAX: Final = 100
 #: The most pieces of held keys that are looked at to find these overlaps.
 _HELD_SHOWN: Final = 1_000
-#: A range that claims more parts is looked at when it reports, and not when one of these parts changes.
+#: A range that claims more parts than this is looked at when it reports, and not when one of its parts
+#: changes.
 _PARTS_OF_OTHERS: Final = 16
 
 
@@ -102,7 +103,7 @@ class Overlap(NamedTuple):
 
 
 class RangeClaims:
-    """The claims of all ranges whose checkpoints come to one place.
+    """The claims of all ranges whose checkpoints are counted here.
 
     Checkpoints of one log partition must come in their order; those of different ones may come in any order.
     A range that claims what it claimed before, and has no rival, costs one comparison.

@@ -43,7 +43,7 @@ class Condition(enum.Enum):
     QUARANTINED = "quarantined"
     """Broken, and no snapshot has come that it could heal from."""
     CATCHING_UP = "catching up"
-    """Waits for nothing, and has entries that the partition has passed."""
+    """Waits for nothing, and has yet to apply entries that the partition has passed."""
     STARTING = "starting"
     """Its first snapshot is not complete."""
     CHANGING = "changing"

@@ -26,7 +26,7 @@ class Source(enum.Enum):
 
 
 class RefusedRow(NamedTuple):
-    """The facts that are needed, beside key and value, to decode a row again.
+    """The facts that are needed, besides key and value, to decode a row again.
 
     ``timestamp`` is the row's timestamp, in the form of a cursor. ``previous`` is the value that it replaced.
     ``descriptor`` is that of its table, empty where none was found.

@@ -36,7 +36,7 @@ from tidegate.raftlog.entry import Offset, RangeId, Snapshot
 from tidegate.ranges.range_state import RangeStatus
 from tidegate.ranges.tracked_txn import TrackedTxn
 
-#: Each time so many transactions of a range were put back, some of them may leave memory.
+#: Each time this many transactions of a range were put back, some of them may leave memory.
 _SETTLED_TXNS: Final = 1_000
 
 _ADVICE: Final = (

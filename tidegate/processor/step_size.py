@@ -20,7 +20,7 @@ from tidegate.processor.feeds.row_reckoning import RowReckoning
 #: The bytes of the log in a portion, at most: in the first one of a run, and in any other one.
 _FIRST: Final = 64 << 10
 _MOST: Final = 1 << 20
-#: A portion may be so many times as long as the one before.
+#: A portion may be this many times as long as the one before.
 _GROWS: Final = 4
 #: The weight of what a portion has shown is halved with each further portion.
 _FADES: Final = 0.5
@@ -68,7 +68,9 @@ class StepPace:
         return max(first + 1, bisect_right(sizes, sizes[first] + self.log_bytes, first) - 1)
 
     def note(self, log_bytes: int, row_bytes: int) -> None:
-        """Take in that so many bytes of the log have made so many bytes of rows."""
+        """Note that ``log_bytes`` bytes of the log have made ``row_bytes`` bytes of rows. The next portion
+        may be longer.
+        """
         self._ratio = max(row_bytes / max(1, log_bytes), _FADES * self._ratio)
         self._most = min(_MOST, _GROWS * self._most)
 

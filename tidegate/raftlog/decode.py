@@ -44,7 +44,7 @@ from tidegate.spans import Span
 _KEY_BYTES: Final = 8
 _TXN_ID_BYTES: Final = 16
 _SHOWN_BYTES: Final = 40
-#: Chunks of a Snapshot: all of them are held until the last one comes.
+#: The most chunks of one Snapshot. All of them are held in memory until the last one comes.
 SNAPSHOT_CHUNKS_MAX: Final = 1_024
 _new: Final = tuple.__new__
 
@@ -64,8 +64,9 @@ def decode_batch(records: Iterable[tuple[bytes | None, bytes | None]]) -> list[E
 def decode_entry(key: bytes | None, value: bytes | None, *, is_stored: bool = False) -> Entry:
     """Decode one record. Raises ``MalformedEntry`` for anything that the contract does not allow.
 
-    ``is_stored`` says that the record comes from a stored state. An earlier version may have read it then,
-    and allowed intents without a timestamp in Snapshots.
+    ``is_stored`` says that the record comes from a stored state. An earlier version of tidegate may have read
+    it from the log. That version allowed a Snapshot of any number of chunks, and intents without a timestamp
+    in it. So both are allowed here.
     """
     if value is None:
         raise MalformedEntry("the record has no value")
@@ -222,7 +223,7 @@ def _command(message: pb.LogEntry) -> Entry:
 
 
 def _with_result(command: Command, result: pb.ReplicatedEvalResult) -> Command:
-    """Return the command with its trigger: the effect that it has on the range beside its ops."""
+    """Return the command with its trigger: the effect that it has on the range besides its ops."""
     changed = _with_change(command, result)
     for name, trigger in _MOVES:
         if result.HasField(name):

@@ -1,6 +1,6 @@
-"""The kinds of log entry, and of logical operation, as a record is decoded into them.
+"""The kinds of log entries, and of the logical operations in them, as records are decoded into them.
 
-All are named tuples, since they are immutable and cheap: one or more are made for every record of the log.
+All are named tuples, since these are immutable and cheap: one or more are made for every record of the log.
 Source of the operations: CockroachDB ``enginepb/mvcc.proto`` and ``rangefeed`` (docs/log-contract.md).
 """
 
@@ -42,7 +42,10 @@ class WriteValue(NamedTuple):
 
 
 class WriteIntent(NamedTuple):
-    """An intent of a transaction was written: a provisional version. The op does not say at which key."""
+    """An intent of a transaction was written: a provisional version. The op does not say at which key.
+
+    ``anchor_key`` is the key of the transaction's record, not of the intent.
+    """
 
     txn_id: TxnId
     anchor_key: bytes
@@ -93,7 +96,7 @@ Op: TypeAlias = WriteValue | WriteIntent | UpdateIntent | CommitIntent | AbortIn
 
 
 class Trigger(enum.Enum):
-    """The effect that a command has on its range beside its logical ops."""
+    """The effect that a command has on its range besides its logical ops."""
 
     NONE = "none"
     SPLIT = "split"
@@ -106,9 +109,9 @@ class Command(NamedTuple):
     """An applied Raft command. ``ops`` is ``None`` when it has a write batch but no op log: a hole.
 
     ``mutated`` are the spans whose data a trigger ``ADD_SSTABLE`` or ``HISTORY_MUTATION`` changed outside the
-    op log. If there are no such spans, the command does not say where it changed data.
-    ``at_write_timestamp`` says that all versions of an AddSSTable have the command's write timestamp, which
-    is above what was closed. ``write_timestamp`` is read only from commands with one of these two triggers;
+    op log. If there are no such spans, the command does not say where it changed data. ``at_write_timestamp``
+    says that all versions of an AddSSTable have the command's write timestamp, which is above the timestamps
+    that the range had closed. ``write_timestamp`` is read only from commands with one of these two triggers;
     it is ``None`` if the command does not tell it. If a command splits or merges its range and also has one
     of these two triggers, ``also`` is that trigger.
     """
@@ -201,8 +204,8 @@ class HistoryMutation(NamedTuple):
     """The last change of a range's data outside the op log.
 
     ``raft_index`` is the index of its command, or 0 if the mutation came with keys from another range.
-    ``time`` is at or above every version that was changed. It is above everything that was closed before, and
-    above earlier mutations of the keys.
+    ``time`` is at or above every version that was changed. It is above every timestamp that was closed before
+    the change, and above the times of earlier mutations of these keys.
     """
 
     raft_index: RaftIndex
@@ -216,7 +219,8 @@ NEVER_MUTATED = HistoryMutation(RaftIndex(0), ZERO)
 class Snapshot(NamedTuple):
     """A chunk of a snapshot: the state of a range at the applied index ``raft_index``, without row versions.
 
-    ``last_mutation`` is ``None`` where the source does not tell mutations.
+    ``high`` is the highest timestamp of any version that was written up to that index. ``last_mutation`` is
+    ``None`` if the source does not tell mutations.
     """
 
     range_id: RangeId

@@ -1,4 +1,4 @@
-"""Finds the versions of the store that an entry of the log shows. The state of its range does not matter.
+"""Finds the versions that an entry of the log shows. The state of the entry's range does not matter.
 
 Every op that commits, and every row of a scan, is a version that the store has. So once a processor has found
 that a log is complete up to a timestamp, the versions up to that timestamp can be collected from the log in

@@ -93,8 +93,8 @@ class _DeletedRange(NamedTuple):
 def with_values(ops: tuple[Op, ...], batch: bytes) -> tuple[Op, ...]:
     """Return ``ops`` with their missing values filled in, as far as ``batch`` holds them.
 
-    The batch is read only if the value of some op is missing. If it is read, it raises ``MalformedEntry`` for
-    bytes that are no batch.
+    The batch is read only if the value of some op is missing. Raises ``MalformedEntry`` if the batch is read
+    and its bytes are no batch.
     """
     if not batch or not any(isinstance(op, _COMMITTING) and op.value is None for op in ops):
         return ops
@@ -117,8 +117,9 @@ def _with_value(op: WriteValue | CommitIntent, stored: dict[_Version, bytes]) ->
 
 
 def _without_header(stored: bytes) -> tuple[bytes, bool, int]:
-    """Return a stored value without its MVCC header, and two members of the header: omit in rangefeeds, and
-    the origin id.
+    """Return a stored value without its MVCC header, and two members of the header.
+
+    These are *omit in rangefeeds* and the origin id. Without a header they are ``False`` and 0.
     """
     if not stored:
         return stored, False, 0
@@ -197,11 +198,12 @@ def _varstring(batch: bytes, position: int) -> tuple[bytes, int]:
 def _overwritten(
     versions: Iterable[_Version], written: Mapping[_Version, int], deleted: list[_DeletedRange]
 ) -> list[_Version]:
-    """Return the versions that a later record deletes with a range.
+    """Return the versions that lie in a range which a later record of the batch deletes.
 
-    Versions and deleted ranges are gone through once, in the order of the store. The heap has the ranges that
-    have begun; the range of the latest record is on top. If each range were compared with all versions, the
-    time would grow with n * n: a batch of 92 KB took 1.8 s.
+    One pass in the order of the store goes through the versions and the deleted ranges. The heap has the
+    ranges that have begun at or before the present version; on top is the range that the latest record
+    deletes. If each range were compared with all versions, the time would grow with n * n: a batch of 92 KB
+    took 1.8 s.
     """
     ranges = iter(sorted(deleted))
     following = next(ranges, None)

@@ -56,5 +56,5 @@ class CheckpointEvent(NamedTuple):
 
 FeedEvent: TypeAlias = ValueEvent | DeleteRangeEvent | SSTableEvent | CheckpointEvent
 
-#: The bytes that an event takes beside its keys and values, for the memory budget.
+#: The bytes that an event takes besides its keys and values, for the memory budget.
 EVENT_BYTES: Final = 72

@@ -1,9 +1,8 @@
-"""Feeds of a span, straight from a log: each range that overlaps the span has one, begun anew after each end.
+"""Feeds of a span, straight from a log. Each range that overlaps the span has one feed at a time.
 
-A reader who follows the ranges by hand would do the same. The feed of a range begins at the range's
-Snapshot. It ends with the reason that the store gives to feeds (a split, a merge, skipped entries ...), and
-begins anew at the next Snapshot. Nothing is healed: versions in a hole are missing, and the end of the feed
-says so.
+The feed of a range begins at the range's Snapshot. It ends with the reason that the store gives to feeds (a
+split, a merge, skipped entries ...), and begins anew at the next Snapshot. Nothing is healed: versions in a
+hole are missing, and the end of the feed says so.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class LogFeeds:
         return ranges[range_id]
 
     def end_unreadable(self, partition: int, key: bytes | None, cause: str) -> list[RangeEvent]:
-        """End the feeds that are concerned by a record that cannot be read, or cannot be followed."""
+        """End the feeds that a record concerns which cannot be read or followed. Returns the ends."""
         ranges = self._ranges.get(partition, {})
         range_id = decode_key(key)
         if range_id == BROADCAST:
@@ -143,7 +142,7 @@ class _FollowedRange:
         self._chunks: list[Snapshot] = []
 
     def read_entry(self, entry: Command | Heartbeat | Snapshot | RangeEnd) -> Iterator[LogEvent]:
-        """Read the range's next entry, and return its events. Nothing that follows a RangeEnd has any."""
+        """Read the range's next entry, and return its events. No entry after a RangeEnd has events."""
         if self._is_over:
             return iter(())
         if isinstance(entry, Snapshot):

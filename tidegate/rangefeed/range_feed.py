@@ -161,7 +161,8 @@ class RangeFeed:
 
         The feed gets nothing of inputs that were taken before: ``catch_up`` gives it the stored versions
         above its start (``tidegate.rangefeed.catchup``). Start zero means from now on, without a catch-up.
-        Raises ``StartBelowGC``, and ``ValueError`` for a span that the range does not hold.
+        Raises ``StartBelowGC`` for a start, other than zero, at or below the GC threshold, and ``ValueError``
+        for a span that the range does not hold.
         """
         if self.ended is not None:
             return None

@@ -55,8 +55,8 @@ class _Audience:
 class Registrations:
     """The feeds of one range, by audience.
 
-    A feed leaves when it ends. A feed that overflowed receives nothing more, but counts until its reader has
-    taken the last event that waits for it.
+    A feed leaves when it ends. A feed that overflowed receives nothing more, but leaves only when its reader
+    has taken the last event that waits for it.
     """
 
     __slots__ = ("_audiences", "_live")
@@ -137,7 +137,7 @@ class Registrations:
         origin_id: int,
         charge: Charge | None,
     ) -> None:
-        """Do what `publish` does for a version, faster: nearly every event is one."""
+        """Do the same as `publish`, faster, for a version: nearly every event is a version."""
         lost: list[Registration] = []
         for audience in self._audiences.values():
             if not audience.start <= key < audience.end:

@@ -9,7 +9,7 @@ from tidegate.hlc import ZERO, Timestamp
 from tidegate.raftlog.entry import Offset, RaftIndex
 from tidegate.spans import Span
 
-#: The offset of the last noted command while none was noted: below any offset of a log.
+#: The value of ``noted_at`` while no command was noted. It is below any offset of a log.
 NEVER_NOTED: Final = Offset(-1)
 
 
@@ -20,10 +20,11 @@ class Accounted(NamedTuple):
     its time is at or below ``time``, or the range has applied its entry. ``span`` is ``None`` for the range's
     own keys. It is empty if none of them has stayed with the range.
 
-    ``noted`` is the highest index of a command that was noted; entries below it may be missing. ``noted_at``
-    is the offset of the command that was noted last. If the log is read again, the commands at or below that
-    offset were noted before. ``passed`` is the index of the last Snapshot that the partition has passed,
-    copies left out. It is 0 in a state that an earlier version stored.
+    A command is *noted* when the partition passes it and it is a mutation. ``noted`` is the highest index of
+    a noted command; entries below it may be missing. ``noted_at`` is the offset of the command that was noted
+    last. If the log is read again, the commands at or below that offset were noted before. ``passed`` is the
+    index of the last Snapshot that the partition has passed, copies left out. It is 0 in a state that an
+    earlier version stored.
     """
 
     raft_index: RaftIndex = RaftIndex(0)
@@ -42,9 +43,9 @@ class Accounted(NamedTuple):
     def knows(self, command: RaftIndex, offset: Offset, applied: RaftIndex) -> bool:
         """Whether a command at ``offset`` was noted before: it is a copy, or the same record read again.
 
-        ``applied`` is the last index that the range has applied. A command is new if its index follows, with
-        none missing, on all entries that were read. That holds even if a higher index was noted, which may
-        have been wrong.
+        ``applied`` is the last index that the range has applied. If the command's offset is above
+        ``noted_at``, and its index is the next one after all entries that were read without a gap, the
+        command is new. That holds even if a higher index was noted: the higher index may have been wrong.
         """
         without_gap = max(applied, self.raft_index)
         if offset <= self.noted_at or command <= without_gap or command == self.noted:
@@ -52,7 +53,7 @@ class Accounted(NamedTuple):
         return command < self.noted and command != without_gap + 1
 
     def behind(self, snapshot: RaftIndex, applied: RaftIndex) -> Accounted:
-        """Return what is accounted for after a Snapshot that was read now.
+        """Return what is accounted for once a Snapshot at index ``snapshot`` was read.
 
         No command before the Snapshot has a higher index, so ``noted`` falls to the Snapshot's index. But a
         Snapshot below ``noted`` may be a copy from before the noted command. It counts as new only if its
@@ -63,7 +64,7 @@ class Accounted(NamedTuple):
         return self._replace(noted=min(snapshot, self.noted), passed=snapshot)
 
     def kept_in(self, spans: Iterable[Span], own: Span | None) -> Accounted:
-        """Return this for the keys that are in all of ``spans``; ``own`` is the range's span.
+        """Return the same for only the keys that are in all of ``spans``; ``own`` is the range's span.
 
         The range had each of these spans for a while, and has not applied the entries of that time. A key
         that is not in one of the spans was with another range then, and this range's log does not tell how it
@@ -77,7 +78,7 @@ class Accounted(NamedTuple):
         return self if kept == before else self._replace(span=kept)
 
     def of_no_key(self, own: Span | None) -> Accounted:
-        """Return this without its keys, for a range if it is not known which keys have stayed with it.
+        """Return the same for no key. It is for a range of which nobody knows which keys have stayed with it.
 
         ``own`` is the span of the range.
         """
@@ -85,5 +86,5 @@ class Accounted(NamedTuple):
         return self if before is None else self._replace(span=Span(before.end, before.end))
 
 
-#: The value for a range if only the entries that it has applied are accounted for.
+#: The value for a range of which only the applied entries are accounted for.
 AS_APPLIED: Final = Accounted()

@@ -17,8 +17,8 @@ from tidegate.ranges.scan import RangeScan
 from tidegate.spans import Span
 
 _ENTRY_BYTES: Final = 200  # the bytes that an entry takes in memory besides its key and value
-#: The bytes for which a claim counts. A claim takes only some 200 bytes. But it is always in memory, while
-#: entries may be on disk, which is larger.
+#: The bytes as which a claim is counted. It takes only about 200 bytes, but always in memory. Entries may be
+#: on disk, where there is more room.
 _CLAIM_BYTES: Final = 4_000
 
 
@@ -79,19 +79,20 @@ QueueFactory: TypeAlias = Callable[[RangeId], EntryQueue]
 
 
 class Backlog:
-    """The backlog of a range, and what the range waits for: for hand-offs, then for a scan.
+    """The backlog of a range, with the hand-offs and then the scan that the range waits for.
 
-    When the range waits for nothing more the backlog is applied, a part of it with each step. All times here
+    When the range waits for nothing more, the backlog is applied, a part of it with each step. All times here
     are elapsed log times.
 
-    * ``head`` is the first chunk of the snapshot at which the range was parked, at ``since_ms``. The range
-      waits for the answers to the ``missing`` claims, which it sent last at ``asked_ms``, or for ``scan``.
+    * ``head`` is the first chunk of the snapshot at which the range was parked. ``since_ms`` is the time at
+      which it was parked. The range waits for the answers to the ``missing`` claims, which it sent last at
+      ``asked_ms``, or for ``scan``.
     * ``moved_at`` is the offset at which the range last changed its span, or ended. The store cannot answer a
       scan of the keys that the range had before.
     * ``heard_ms`` is the time at which the partition last read an entry of the range. Entries that are read
       again after a restart do not count.
-    * ``held_bytes`` is how many bytes the entries take, in memory or on disk, together with the bytes for
-      which the claims of these entries count.
+    * ``held_bytes`` is the bytes that the entries take, in memory or on disk, and the bytes as which the
+      claims in these entries are counted.
     * ``span`` and ``generation`` are those that the range has after the last entry, and ``closed`` is the
       highest timestamp that the entries close.
     """
@@ -182,10 +183,12 @@ class Backlog:
         return entry
 
     def skip_to_move(self) -> list[Span]:
-        """Leave out all entries before the last place that makes the scan useless, if there is one.
+        """Leave out all entries before the last place that makes the scan useless, if there is one, and end
+        the wait.
 
         At such a place the span changed, or the store had removed versions that the scan asks for. Returns
-        the spans that the range had in the entries that are left out; no span if nothing is left out.
+        the spans that the range had in the entries that are left out. If there is no such place, nothing
+        changes, and no span is returned.
         """
         move = self._move()
         if move is None or self.waits_at is None or move <= self.waits_at:

@@ -45,7 +45,7 @@ def answer_claim(state: RangeState, claim: Claim) -> HandOff | None:
 
 
 def grounds(state: RangeState) -> tuple[object, ...]:
-    """Return all that decides whether `answer_claim` has an answer. While it stays equal, claims wait."""
+    """Return all that decides whether `answer_claim` has an answer. While it is unchanged, claims wait."""
     scanned = None if state.scan is None else state.scan.span
     at = state.applied, state.unseen, state.awaits_snapshot, tuple(state.holes)
     return (*at, state.quarantine is None, state.status, state.span, scanned)
@@ -60,7 +60,7 @@ def answer_as_lost(state: RangeState, claim: Claim) -> HandOff:
 
 
 def _hand_off_of(hole: Hole, claim: Claim) -> HandOff:
-    """Return the hand-off out of a hole.
+    """Return the hand-off for a claim whose index is in a hole.
 
     The keys that the range had before the hole are complete up to the hole's ``resolved``. Nothing is known
     about keys that came to the range in the hole.
@@ -78,8 +78,9 @@ def _promised(state: RangeState, claim: Claim) -> Promise:
     about keys that are not claimed here.
 
     At the last index that was applied, the present state of the range counts if it has keys of the claim that
-    no promise is about. A range that merges has noted the keys that it had before the merge. If its own end
-    is lost, it notes no promise with the keys that it has afterwards.
+    the promise is not about. For example, a range that merges notes a promise with the keys that it had
+    before the merge. If it is merged away next and its RangeEnd is lost, it notes no promise with the keys
+    that it had after its merge.
     """
     promises = (promise for promise in reversed(state.promises) if promise.at == claim.last_index)
     with_keys = (each for each in promises if each.span is None or each.span.overlaps(claim.span))
@@ -111,7 +112,7 @@ def give_up(state: RangeState, claim: Claim) -> None:
 
 
 def remember(state: RangeState, claim: Claim) -> None:
-    """Keep a claim that the range has answered before its log came to the claim's index.
+    """Keep a claim that the range has answered before its log reached the claim's index.
 
     In a hole the range cannot tell whether the claim is for all of its keys, since it may have split there.
     Only the claims with the highest indexes are kept. A claim for all keys is among them: it comes when the

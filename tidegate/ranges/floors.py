@@ -84,7 +84,7 @@ def _joined(floors: Iterable[Floor]) -> list[Floor]:
 
 
 def _with_one_less(floors: Sequence[Floor]) -> list[Floor]:
-    """Return the floors with two neighbours joined: the two whose floors rise least by that."""
+    """Return the floors with two neighbours joined: the pair for which the floor of a key rises least."""
     rises = [_rise(left, right) for left, right in pairwise(floors)]
     at = rises.index(min(rises))
     left, right = floors[at : at + 2]

@@ -29,7 +29,7 @@ Gaps: TypeAlias = tuple[Gap, ...]
 
 
 class ToldGaps(NamedTuple):
-    """The gaps that a feed has in a range, as the range tells them to others.
+    """The gaps that a feed has in a range, as the range tells them to other ranges.
 
     If there are no gaps, the feed misses nothing there. ``feed`` is the feed's ``told_name``.
     """

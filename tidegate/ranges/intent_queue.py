@@ -34,10 +34,10 @@ class IntentQueue:
     negative. Afterwards a decrement of an unknown transaction is ignored.
 
     The heap has an item for each timestamp that a transaction in memory ever had. A stale item is dropped
-    when it comes to the top. All stale items are dropped when they are far more than the live ones.
+    when it reaches the top. All stale items are dropped when they are far more than the live ones.
 
-    ``changed`` and ``gone`` name the transactions whose stored rows are out of date. A transaction that came
-    and went between two freezes is in neither.
+    ``changed`` names the transactions whose rows of state must be written, and ``gone`` those whose rows of
+    state must be deleted. A transaction that came and went since rows were last written is in neither.
 
     ``spill`` moves transactions out of memory; the queue answers as before. The oldest transaction and all
     transactions in ``changed`` always stay in memory. Transactions that change come back to memory.
@@ -109,7 +109,8 @@ class IntentQueue:
         return txn
 
     def below(self, timestamp: Timestamp, limit: int | None = None) -> list[TrackedTxn]:
-        """Return the first ``limit`` transactions strictly below ``timestamp``, or all, oldest first.
+        """Return the oldest ``limit`` transactions strictly below ``timestamp``, oldest first. ``None`` means
+        all.
 
         Those outside memory are copies.
         """
@@ -119,7 +120,10 @@ class IntentQueue:
         return sorted(found, key=_age) if limit is None else nsmallest(limit, found, key=_age)
 
     def lacking_intents(self) -> list[TrackedTxn]:
-        """Return the transactions whose count is not positive. There may be none when negative counts end."""
+        """Return the transactions whose count is not positive.
+
+        When ``allow_negative`` ends, there must be no such transaction.
+        """
         return [txn for txn in self if txn.refs <= 0]
 
     def increment(
@@ -134,7 +138,10 @@ class IntentQueue:
         return self._count(txn, 1, timestamp)
 
     def decrement(self, txn_id: TxnId, timestamp: Timestamp | None) -> bool:
-        """Count one intent less of a transaction. Its other intents are at ``timestamp`` or above."""
+        """Count one intent less of a transaction.
+
+        Its other intents are at ``timestamp`` or above. ``None`` means that this is not known.
+        """
         txn = self._find(txn_id)
         if txn is not None:
             return self._count(txn, -1, timestamp)
@@ -213,7 +220,7 @@ class IntentQueue:
     # ---- outside memory ----
 
     def spill(self, count: int, place: Callable[[], SpilledTxns]) -> int:
-        """Move up to ``count`` transactions out of memory: those that came first. Returns how many went.
+        """Move up to ``count`` transactions out of memory: the ones added first. Returns how many went.
 
         The oldest transaction stays, and so do all whose stored row is out of date. While counts may be
         negative, all transactions stay. ``place`` is called once, when the first transaction goes.

@@ -1,4 +1,6 @@
-"""The keys of a range that were changed outside its op log, with times. Feeds that come here later need them.
+"""The keys of a range that were changed outside its op log, with times.
+
+The times are for feeds that go on here in a later epoch.
 
 The range whose log told of a change keeps a note of it, with the keys that the range had then. A split or
 merge does not change the note, and it is not handed off. A range that was merged away still has the note

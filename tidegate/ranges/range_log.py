@@ -43,7 +43,7 @@ class VersionHorizon(Protocol):
     believed: int
 
     def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
-        """Raise ``MalformedEntry`` if one of them, in a record of this time, is too far ahead."""
+        """Raise ``MalformedEntry`` if a version is too far ahead. ``record_ms`` is its record's time."""
 
 
 def apply_entry(
@@ -54,10 +54,11 @@ def apply_entry(
 ) -> list[Version]:
     """Apply the next entry of the range. Returns the versions that it committed, in op order.
 
-    Raises ``RangeError`` for an entry that cannot be followed, and for a command with a version beyond the
-    ``horizon`` (``None``: all are believed) of its record's time, ``record_ms``. A command that was refused
-    is not applied: its index, its trigger and what it closes do not count. The caller quarantines the range.
-    A quarantined or ended range commits nothing; a snapshot may heal a quarantined one.
+    Raises ``RangeError`` for an entry that cannot be followed, and for a command with a version that
+    ``horizon`` refuses (``None``: all versions are believed). ``record_ms`` is the record time of the entry.
+    A command that was refused is not applied: its index, its trigger and its closed timestamp do not count.
+    The caller quarantines the range. A quarantined or ended range commits nothing; a snapshot may heal a
+    quarantined one.
     """
     if isinstance(entry, Snapshot):
         take_snapshot_chunk(state, entry)
@@ -212,10 +213,10 @@ def _version(state: RangeState, op: WriteValue | CommitIntent, index: RaftIndex,
 
 
 def _take_heartbeat(state: RangeState, heartbeat: Heartbeat) -> None:
-    """Close what a heartbeat closes, once its index is applied.
+    """Take the closed timestamp of a heartbeat, now or once the index that it covers is applied.
 
-    Raises ``ForbiddenOp`` for a heartbeat of a lower index that closes more than the range has closed: it
-    cannot be a copy.
+    Raises ``ForbiddenOp`` for a heartbeat that covers an index below the applied one and closes more than the
+    range has closed: it cannot be a copy.
     """
     if heartbeat.covers < state.applied and heartbeat.closed > state.resolver.closed:
         raise ForbiddenOp(

@@ -95,7 +95,7 @@ def _require_old(state: RangeState, chunk: Snapshot) -> None:
 
 
 def _take_snapshot(state: RangeState, chunks: list[Snapshot]) -> None:
-    """Begin the range's state anew.
+    """Begin the range's state anew from a complete snapshot.
 
     Everything that can fail comes first, so a snapshot that fails changes nothing.
     """
@@ -134,10 +134,10 @@ def _take_over(state: RangeState, head: Snapshot) -> None:
 
 
 def _unseen_at(head: Snapshot) -> RaftIndex:
-    """Return the index up to which a range may have split before tidegate saw it. ``head`` is the first that
-    was seen of it.
+    """Return the index up to which a range may have split before tidegate saw it.
 
-    A range that began with ``head`` has not split at the index of ``head``. Any other range may have.
+    ``head`` begins the first snapshot of the range that was seen. A range that began with ``head`` has not
+    split at the index of ``head``. Any other range may have.
     """
     parents = {parent.range_id for parent in head.parents}
     born = bool(parents) and head.range_id not in parents

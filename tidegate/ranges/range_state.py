@@ -25,7 +25,7 @@ from tidegate.spans import Span
 
 _PROMISES_MAX: Final = 64  # claims come soon after a split; without the promise a late child has to scan
 #: A promise is forgotten when the range has closed a day more than it had closed at the promise. A child
-#: claims when its partition comes to the child's first Snapshot, which has about the same log time as the
+#: claims when its partition reaches the child's first Snapshot, which has about the same log time as the
 #: promise. If nobody has read that partition for a day, the child has to scan.
 PROMISE_KEPT_NS: Final = 24 * 3_600 * NANOS_PER_SECOND
 
@@ -59,8 +59,8 @@ class Quarantine(NamedTuple):
 class BytesAtRest(NamedTuple):
     """The bytes of the stored row of a range at rest, before and after the part that heartbeats change.
 
-    They can be used as long as ``marks``, all other content of the row, stay the same. ``key`` is the key of
-    the row, and ``keys`` are the bytes of ``span``.
+    They can be used as long as ``marks`` are equal. These are all the other content of the row. ``key`` is
+    the key of the row, and ``keys`` are the bytes of ``span``.
     """
 
     marks: tuple[object, ...]
@@ -142,8 +142,9 @@ class RangeState:
         #: The log offset from which on the range has not applied its entries, though the partition has passed
         #: them; ``None`` if it has applied all.
         self.behind: Offset | None = None
-        #: Elapsed log times, as of the last freeze: since when the range is parked, and when the partition
-        #: read an entry of it last. The second one is kept while it has a backlog, or feeds have gaps in it.
+        #: Elapsed log times, as they were when state was last frozen: the time since which the range is
+        #: parked, and the time at which the partition last read an entry of it. The second one is kept while
+        #: the range has a backlog, or feeds have gaps in it.
         self.waits_since_ms: int | None = None
         self.heard_ms: int | None = None
         #: The scan that the range waits for, or one that became useless and was not replaced yet.
@@ -152,14 +153,15 @@ class RangeState:
         self.hand_offs: dict[Claim, HandOff] = {}
         #: Claims on the range that it has not answered yet.
         self.claims: set[Claim] = set()
-        #: Claims that the range answered out of a hole, before its log came to their indexes. One of them may
-        #: turn out to be for all of its keys.
+        #: Claims that the range answered out of a hole, before its log reached their indexes. One of them may
+        #: turn out to be for all keys of the range.
         self.heirs: tuple[Claim, ...] = ()
-        #: The elapsed log time at which the wait of step G3 began. Others claim entries that have not come.
+        #: The elapsed log time at which the wait of step G3 began: other ranges claim entries that have not
+        #: come.
         self.claimed_since_ms: int | None = None
         #: The index up to which the range may have split or merged before its first snapshot was seen here.
         self.unseen = RaftIndex(0)
-        #: The history mutations that are accounted for, beside those in applied entries.
+        #: The history mutations that are accounted for, besides those in applied entries.
         self.accounted = AS_APPLIED
         #: Keys that were changed outside the op log, for feeds that go on here after an earlier epoch.
         self.mutated: tuple[MutatedKeys, ...] = ()

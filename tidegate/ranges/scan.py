@@ -25,8 +25,8 @@ _NOT_ASKED: Final = 0
 _PARTS_MAX: Final = 3
 
 
-#: Takes rows and the place of the first row that counts. Returns the place up to which there is room for the
-#: records that are made of the rows.
+#: Takes rows and the place of the first row that counts. Returns the place of the first row after it for
+#: whose records there is no room; the number of rows if there is room for all.
 Fitting: TypeAlias = Callable[[Sequence[KeyValue], int], int]
 
 
@@ -86,7 +86,7 @@ class RangeScan:
         self.upto = upto
         self.with_prev = with_prev
         self.newest = newest
-        #: The first part is complete up to this timestamp. It is asked for versions above it.
+        #: The first part is complete up to this timestamp. Its versions above that are asked for.
         self.after = parts[0].after if parts else upto
         #: All versions that this scan, and the scans that it replaced, have brought in this process are above
         #: this timestamp.
@@ -139,11 +139,11 @@ class RangeScan:
     def take_chunk(self, chunk: ScanChunk, now_ms: int, fitting: Fitting | None = None) -> list[KeyValue]:
         """Take a chunk. Returns its rows that were missing, in the order of keys and then timestamps.
 
-        ``fitting`` says for how many of the rows there is room. So many rows are taken: all versions of a key
-        together, and at least one key. For the other rows the chunk has to be given again (``has_more``).
-
-        Raises ``MalformedEntry`` for a chunk with rows that it may not have. Nothing of the chunk counts, and
-        its keys are asked for again, as if no answer had come.
+        No row is returned for a chunk that does not continue the scan. ``fitting`` says for how many of the
+        rows there is room (``None``: for all). That number of rows is taken, and a few more if a key would be
+        taken only in part; at least one key is taken. If rows are left, the chunk has to be given again for
+        them (``has_more``). Raises ``MalformedEntry`` for a chunk with rows that it may not have. Then
+        nothing of the chunk counts, and its keys are asked for again, as if no answer had come.
         """
         self.has_more = False
         if self.done or not self._is_answered_by(chunk) or chunk.span.end <= self.next_key:
@@ -173,7 +173,7 @@ class RangeScan:
         return rows
 
     def _missing(self, chunk: ScanChunk, covered: Span, after: Timestamp) -> tuple[Sequence[KeyValue], int]:
-        """Return the rows of a chunk that were missing, in order, and how many of them were taken already.
+        """Return the rows of a chunk that were missing, in order, and how many of these were taken already.
 
         Raises ``MalformedEntry`` for a chunk with rows that it may not have.
         """

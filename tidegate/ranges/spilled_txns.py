@@ -91,7 +91,9 @@ class SpilledTxns:
         return self._in_order(islice(self._store.scan(begin, self._times + _END), limit))
 
     def below(self, end: Timestamp, limit: int | None = None) -> list[TrackedTxn]:
-        """Return the first ``limit`` transactions strictly below ``end``, or all, by (timestamp, id)."""
+        """Return the first ``limit`` transactions strictly below ``end``, by (timestamp, id). ``None`` means
+        all.
+        """
         last = self._times + _TIMESTAMP.pack(*end)
         return self._in_order(islice(self._store.scan(self._times, last), limit))
 

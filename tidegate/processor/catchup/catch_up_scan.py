@@ -14,17 +14,17 @@ from tidegate.ranges.range_state import RangeState
 from tidegate.ranges.scan import RangeScan, ScanPart
 from tidegate.ranges.version import Version
 
-_VERSION_BYTES: Final = 200  # what a held version takes in memory beside its key and values
+_VERSION_BYTES: Final = 200  # what a held version takes in memory besides its key and values
 _NOWHERE: Final = Offset(0)
 
 
 class CatchUpScan:
     """A scan of one gap of one feed, and the versions that wait for its chunks.
 
-    While it is ``holding``, it keeps newly committed versions of its keys that are above what it reads, until
-    the chunk with their key comes. When it is not ``holding``, some versions above what it reads were not
-    kept, so another scan has to follow. ``went_on_ms`` is the elapsed log time at which the scan began or its
-    last chunk came.
+    The scan reads up to one timestamp. While it is ``holding``, it keeps newly committed versions of its keys
+    above that timestamp, until the chunk with their key comes. When it is not ``holding``, some versions
+    above the timestamp were not kept, so another scan has to follow. ``went_on_ms`` is the elapsed log time
+    at which the scan began or its last chunk came.
     """
 
     __slots__ = (

@@ -41,9 +41,10 @@ class CommittedVersions:
     The ``written`` versions come before the ``shared`` ones.
 
     ``shared`` are for every feed that is not in ``parted``. ``parted`` has the feeds that miss versions, or
-    missed some at any time since the last ``take_out``: each has its own deliveries. Versions are ``written``
-    only while no feed is parted. While one is, they are shared, and ``rows`` has what a kernel has written of
-    them already.
+    missed some at any time since the last ``take_out``: each has its own deliveries. The rows of ``written``
+    versions were written by a kernel already. Versions go to ``written`` only while no feed is parted. While
+    some feed is parted, they go to ``shared``, and ``rows`` has the rows that a kernel has written of them
+    already.
     """
 
     def __init__(self) -> None:

@@ -93,7 +93,8 @@ class DetachedFeeds:
     def amended(self, hand_off: HandOff, certain: Certainty) -> HandOff:
         """Return the hand-off with the gaps that its parent would name now.
 
-        It stays as it is when the parent is in another partition, or noted it before these steps.
+        It stays as it is when the parent is in another partition, or noted it before the steps that are not
+        committed.
         """
         parent = self._ranges.get(hand_off.claim.parent)
         if parent is None or certain.was_told(hand_off):

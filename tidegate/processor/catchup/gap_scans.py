@@ -34,12 +34,13 @@ from tidegate.spans import Span
 
 #: The most ranges of a feed that a step looks at to find one that can be scanned.
 _LOOKED_AT: Final = 256
-#: A range that is scanned counts as silent only when its scan has brought nothing for so much elapsed log
+#: A range that is scanned counts as silent only when its scan has brought nothing for this much elapsed log
 #: time.
 _ASKED_MS: Final = 2 * SCAN_REPEAT_MS
-#: A scan stands when it has brought nothing for so long, even if no later request was answered.
+#: A scan stands when it has brought nothing for this long, even if no later request was answered.
 _STANDS_MS: Final = SILENT_MS
-#: For each scan of the limit, the most scans that may be under way with those that stand.
+#: The most scans that may be under way for each scan that the limit allows. Scans that stand are counted
+#: here.
 _WITH_STANDING: Final = 16
 
 
@@ -47,8 +48,9 @@ _WITH_STANDING: Final = 16
 class CatchUpLimits:
     """The bounds of a partition's scans: how many may be under way, and how many bytes of versions they hold.
 
-    ``scans`` does not count those that stand. With these, there may be 16 times as many. ``held_row_bytes``
-    is about how many bytes of rows may be made of the held versions.
+    A scan *stands* while the source does not answer it. ``scans`` bounds the scans that do not stand. All
+    scans together may be 16 times as many. ``held_row_bytes`` is about how many bytes of rows may be made of
+    the held versions.
     """
 
     scans: int = 4
@@ -83,11 +85,11 @@ class StandingScan(NamedTuple):
 class FeedGapStatus(NamedTuple):
     """The status of a feed that has gaps in ``ranges`` ranges of a partition.
 
-    ``complete_to`` is the lowest one of its gaps there, ``None`` while any of them waits for the initial
-    scan. ``waiting`` is the range with that gap. ``scans`` scans of the feed are under way, and hold versions
-    of ``held_bytes``. ``reserve_ns`` is the smallest distance, in nanoseconds, from a range's GC threshold up
-    to where a gap is complete; ``None`` while no Snapshot of these ranges has told a threshold. ``standing``
-    is the scan that has brought nothing for the longest time, ``None`` when none is under way.
+    ``complete_to`` is the lowest ``complete_to`` of its gaps there, ``None`` while any of them waits for the
+    initial scan. ``waiting`` is the range with that gap. ``scans`` scans of the feed are under way, and hold
+    versions of ``held_bytes``. ``reserve_ns`` is the smallest distance, in nanoseconds, from a range's GC
+    threshold up to where a gap is complete; ``None`` while no Snapshot of these ranges has told a threshold.
+    ``standing`` is the scan that has brought nothing for the longest time, ``None`` when none is under way.
     """
 
     feed_id: FeedId

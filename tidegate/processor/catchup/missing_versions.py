@@ -98,7 +98,7 @@ class MissingVersions:
     def _lost_if_detached(
         self, feed: PartitionFeed, gaps: Sequence[Gap], new: Sequence[Span], certain: Timestamp
     ) -> list[Gap]:
-        """Return the gaps, beside ``gaps``, that a feed gets in ``new`` keys because it is detached."""
+        """Return the gaps, besides ``gaps``, that a feed gets in ``new`` keys because it is detached."""
         return [] if self._detached.mode(feed.id) is None else [*lost_above(feed, new, gaps, certain)]
 
     def _with_inherited(

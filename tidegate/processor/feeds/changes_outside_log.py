@@ -17,7 +17,7 @@ from tidegate.ranges.range_state import RangeState, RangeStatus
 from tidegate.rows.table_key import prefix_end, without_tenant
 from tidegate.spans import Span
 
-#: Mutated keys are kept for good, so each is kept with so many bytes at most. Longer ones are cut.
+#: Mutated keys are never forgotten, so at most this many bytes of each key are kept. Longer keys are cut.
 _KEPT_KEY_BYTES: Final = 1_024
 
 

@@ -18,13 +18,14 @@ VERSION_BYTES: Final = 512
 
 @dataclass(frozen=True, slots=True)
 class DescriptorLimits:
-    """Limits in bytes for the descriptors of a partition. Each descriptor counts ``VERSION_BYTES`` more.
+    """Limits in bytes for the descriptors of a partition. Each counts as ``VERSION_BYTES`` more than it has.
 
     Versions of tables that no feed wants are refused above ``unwanted_bytes``, and all others above
-    ``wanted_bytes``. Nothing is forgotten below ``kept_bytes``. Unneeded versions are looked for when what is
-    kept is ``grows`` times what was left the last time, or more than ``unwanted_bytes``, and not before
-    ``look_bytes`` of new versions have come. If a version would be refused, ``full_look_bytes`` are enough.
-    If ``unfit_tables`` tables cannot be read, a further table is not taken.
+    ``wanted_bytes``. Nothing is forgotten below ``kept_bytes``. The partition looks for unneeded versions
+    when the kept ones take ``grows`` times as many bytes as after the last look, or more than
+    ``unwanted_bytes``. But ``look_bytes`` of new versions must have come since the last look. If a version
+    would be refused, ``full_look_bytes`` are enough. If ``unfit_tables`` tables cannot be read, a further
+    table is not taken.
     """
 
     kept_bytes: int = 32 << 20
@@ -60,7 +61,7 @@ class DescriptorRoom:
         self.lowest_read: Callable[[], Timestamp] = nothing_is_read_yet
         self.used_bytes = 0
         #: The bytes of new versions that have come since unneeded ones were looked for.
-        self._offered = limits.look_bytes  # so many may have come before a restart
+        self._offered = limits.look_bytes  # this many may have come before a restart
         self._look_at = limits.kept_bytes
 
     def note_kept(self, size: int) -> None:
@@ -74,10 +75,10 @@ class DescriptorRoom:
     def must_look(self, size: int, *, is_wanted: bool) -> bool:
         """Return whether unneeded versions are to be looked for before a new version is taken.
 
-        To look takes time for each range and each version of the partition. So it is done when the
-        descriptors have doubled, when they take more than ``unwanted_bytes``, or when there is no room; and
-        not before ``look_bytes`` have come. If the version would be refused, fewer bytes have to come: what
-        was needed the last time may be unneeded now.
+        To look takes time for each range and each version of the partition. So it is done only when the
+        descriptors have grown as the limits say, or when there is no room for the version. In the second case
+        fewer bytes of new versions have to come first: a version that was needed at the last look may be
+        unneeded now.
         """
         self._offered += size + VERSION_BYTES
         used = self.used_bytes + size + VERSION_BYTES

@@ -107,7 +107,8 @@ class Emitter:
 
         ``scanned``: an initial scan found the rows. They are at or below the start, and are emitted even
         where their writer wanted them omitted from feeds. Stops at the first row that cannot be decoded or
-        encoded, and returns why. Records that were appended before it stay.
+        encoded, and returns the error (``None`` if there is no such row). Records that were appended before
+        it stay.
         """
         start, tables = ZERO if scanned else self._start, self._tables
         try:

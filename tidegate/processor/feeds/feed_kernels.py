@@ -1,7 +1,8 @@
 """Kernels that each write the rows of a single feed: the versions that its scans have brought.
 
-The kernel of the partition writes each version for all feeds that want it, and only one feed is given these.
-So a feed that catches up has a kernel of its own meanwhile, with a plan for this feed alone.
+The kernel of the partition writes each version for all feeds that want it. But the versions of a scan are
+given to one feed only. So while a feed catches up, it has a kernel of its own, with a plan for this feed
+alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tidegate.rows import TableDescriptor
 #: The most kernels of a partition. To make room for one more, the kernel whose versions came longest ago is
 #: given up. A feed may have two: for its initial scan, and for what was held meanwhile.
 _KERNELS_MAX: Final = 4
-#: Python takes fewer versions than this: a kernel costs about a millisecond before its first row.
+#: If there are fewer versions than this, Python takes them: a kernel costs about a millisecond before its
+#: first row.
 _FEW: Final = 32
 #: A time before all versions.
 _NEVER: Final = Timestamp(-1)
@@ -51,7 +53,7 @@ class FeedKernels:
         self._credit = credit
         self._rows = rows
         self._feeds = feeds
-        #: Python takes fewer versions than this.
+        #: If there are fewer versions than this, Python takes them.
         self.least = 1 if kernels.checks else _FEW
         self._planned: OrderedDict[tuple[FeedId, Timestamp | None], _Planned] = OrderedDict()
 
@@ -76,12 +78,16 @@ class FeedKernels:
         return planned.kernel.make_records(versions)
 
     def keep(self, feeds: Container[FeedId]) -> None:
-        """Give up the kernels of all other feeds, and their memory: these miss no versions any more."""
+        """Give up the kernels of all feeds but ``feeds``, and their memory: those feeds miss no versions any
+        more.
+        """
         for key in [key for key in self._planned if key[0] not in feeds]:
             del self._planned[key]
 
     def _ready(self, feed: PartitionFeed, scanned_at: Timestamp | None) -> _Planned | None:
-        """Return a kernel with a plan for the feed; ``None`` if this process has no kernel, or no credit."""
+        """Return a kernel with a plan for the feed; ``None`` if this process has no kernel, or there is no
+        credit for the plan.
+        """
         key = feed.id, scanned_at
         known = self._planned.get(key)
         versions, active = self._rows.versions, self._feeds.active

@@ -139,7 +139,7 @@ class PartitionFeeds:
             self._acks.append(feed.registered)
 
     def fail(self, feed_id: FeedId, error: FeedError) -> None:
-        """Fail a feed for good, and tell the jobs agent and the operator."""
+        """Fail a feed, and tell the jobs agent and the operator. The feed stays failed."""
         self.refuse(self._feeds[feed_id], error)
 
     def refuse(self, feed: PartitionFeed, error: FeedError) -> None:

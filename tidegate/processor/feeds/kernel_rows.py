@@ -44,7 +44,7 @@ class BatchEmission(NamedTuple):
     highs: dict[int, Timestamp]
 
     def raise_highs(self, rows: PartitionRows) -> None:
-        """Tell the partition's rows which versions the kernel has read."""
+        """Raise the tables' highest timestamps in ``rows`` to those of the versions of this batch."""
         for table_id, high in self.highs.items():
             rows.raise_high(table_id, high)
 
@@ -66,7 +66,9 @@ class _Planned(NamedTuple):
 
 
 class KernelRows:
-    """Emits live versions by a kernel that is opened with the first batch, and told of each change."""
+    """Emits live versions by a kernel. The kernel is opened with the first batch, and gets a new plan with
+    each change.
+    """
 
     def __init__(self, kernels: Kernels, rows: PartitionRows, feeds: PartitionFeeds) -> None:
         self._kernels = kernels
@@ -90,8 +92,8 @@ class KernelRows:
     def emit(self, receivers: Sequence[PartitionFeed], versions: Sequence[Version]) -> BatchEmission | None:
         """Return the rows of the versions for the receivers; ``None`` if Python has to take all versions.
 
-        The call has one side effect: the highest timestamps of tables rise by the versions that the kernel
-        refused.
+        The call has one side effect: the highest timestamps of tables rise to those of the versions that the
+        kernel refused.
         """
         taken = self._taken(receivers, versions)
         if taken is None:

@@ -22,7 +22,8 @@ from tidegate.spans import Span
 
 
 class Named(NamedTuple):
-    """The ranges and transactions that a batch names, in its readable prefix of ``records`` records.
+    """The ranges and transactions that a batch names, in its first ``records`` records: only those can be
+    read.
 
     Ranges and transactions are in the order in which they are named first. Their places here are their
     numbers. ``txn_ranges`` has for each transaction the number of its range.
@@ -69,7 +70,7 @@ class LogState(NamedTuple):
 
 
 class Closing(NamedTuple):
-    """A closed timestamp that waits for its index."""
+    """A closed timestamp that counts once the range has applied index ``covers``."""
 
     covers: RaftIndex
     closed: Timestamp
@@ -78,8 +79,9 @@ class Closing(NamedTuple):
 class MovedRange(NamedTuple):
     """A range that a batch has touched, by its number, as it is now.
 
-    ``pending`` counts only if the range ``pends_anew``. ``regressions`` is how often its closed timestamp
-    would have fallen in the batch. ``heard_ms`` is the elapsed log time at its last record.
+    If it ``pends_anew``, ``pending`` takes the place of the heartbeat that was pending before the batch;
+    ``None``: none is pending now. ``regressions`` is how often its closed timestamp would have fallen in the
+    batch. ``heard_ms`` is the elapsed log time at its last record.
     """
 
     number: int
@@ -137,7 +139,7 @@ class LogKernel(Protocol):
     """A kernel of one log partition that follows its log."""
 
     def read(self, records: Sequence[LogRecord]) -> Named | None:
-        """Read the next records, by a plan of their rows. ``None``: Python has to take them."""
+        """Read the next records, by the present plan. ``None``: Python has to take them."""
 
     def follow(self, state: LogState) -> Followed | None:
         """Follow the records that were read last. ``None``: Python has to take them."""

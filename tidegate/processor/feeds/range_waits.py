@@ -37,7 +37,10 @@ class Watchers(Protocol):
     """The questions of ranges about the feeds of their partition. Spans have no tenant prefix."""
 
     def lowest_start(self, span: Span, below: Timestamp, reach: Reach) -> Timestamp | None:
-        """Return the lowest start, below ``below`` and within ``reach``, of the active feeds on the span."""
+        """Return the lowest start, below ``below`` and within ``reach``, of active feeds that watch the span.
+
+        It is ``None`` if no such feed has such a start.
+        """
 
     def has_earlier_rows(self, span: Span) -> bool:
         """Whether any active feed that watches the span has rows from before its start.
@@ -136,7 +139,8 @@ class Waiting:
         self._mutations.suspect(state, head)
 
     def scan_for(self, state: RangeState, head: Snapshot, offset: Offset) -> RangeScan | None:
-        """Return the scan that a range needs before it takes the snapshot at ``offset``; ``None`` if none.
+        """Return the scan that a range needs before it takes the snapshot at ``offset``; ``None`` if it needs
+        none.
 
         A scan that has begun for this snapshot goes on. A new one leaves out what an earlier scan has
         brought.
@@ -161,7 +165,7 @@ class Waiting:
         return scan
 
     def _wanted(self, head: Snapshot, part: ScanPart) -> ScanPart | None:
-        """Return what feeds need to be scanned of keys complete up to ``part.after``; ``None`` if nothing."""
+        """Return what has to be scanned of a part for feeds; ``None`` if nothing."""
         if part.after >= head.high:
             return None
         span, reach = without_tenant(part.span), Reach(part.after, head.gc_threshold)

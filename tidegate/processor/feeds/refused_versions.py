@@ -104,7 +104,7 @@ class RefusedVersions:
                 self._put(table_id, left)
 
     def forget(self, table_id: int, is_unneeded: Callable[[int], bool]) -> None:
-        """Forget the refusals of which ``is_unneeded`` is true, given their highest number."""
+        """Forget each refusal for whose highest version number ``is_unneeded`` returns true."""
         for each in [*self._tables.get(table_id, ())]:
             if is_unneeded(each.highest):
                 self._drop(table_id, each)

@@ -57,9 +57,10 @@ class RowReckoning:
     def fitting(
         self, row_bytes: int, feed: PartitionFeed | None, rows: Sequence[KeyValue], first: int
     ) -> int:
-        """Return the place up to which a scan's rows, from ``first`` on, make about ``row_bytes`` of rows.
+        """Return the end, excluded, of the scan's rows from ``first`` on that make about ``row_bytes`` of
+        rows.
 
-        The rows are for one feed, or for all feeds.
+        The rows are for ``feed``; ``None`` means for all feeds together.
         """
         for number in range(first, len(rows)):
             key, _, value, prev_value, *_ = rows[number]

@@ -13,7 +13,7 @@ _SPANS_MAX: Final = 10_000
 
 
 class ServedFeeds:
-    """The feeds of ``active`` that can miss versions, by span, and those in a later epoch.
+    """The feeds of ``active`` that can miss versions, or are in a later epoch than the first, by span.
 
     A feed that cannot miss versions may still have gaps where it was detached. Then a range knows the feed by
     its id, and tells of the feed by the name of its epoch. An answer is kept, since most spans are asked for

@@ -137,7 +137,7 @@ class PartitionRows:
         return self._known + len(self._highs) + len(self._unfit) + left
 
     def learnt_since(self, table_ids: Iterable[int], versions: int) -> bool:
-        """Return whether a version of any of the tables was learnt since there were so many ``versions``."""
+        """Return whether a version of any of the tables was learnt after the first ``versions`` ones."""
         if self.versions == versions:
             return False
         return any(self._learnt.get(table_id, 0) > versions for table_id in table_ids)
@@ -407,11 +407,12 @@ class PartitionRows:
         starts: Starts = _EVERY_VERSION,
         scanned_at: Timestamp | None = None,
     ) -> list[Decoded]:
-        """Return a row for each version that a feed wants, and ``None`` for each other one, in their order.
+        """Return a row, or its error, for each version that a feed wants, and ``None`` for each other one, in
+        order.
 
-        Wanted are versions of the tables in ``wanted`` above their ``starts``, unless their writer wants them
+        Versions of the tables in ``wanted`` above their ``starts`` are wanted, unless their writer wants them
         omitted from feeds. Rows of the tables in ``wanted_previous`` come with the values that they replaced.
-        Where these cannot be read the row itself is good: feeds that do not need them take it.
+        If these values cannot be read, the row comes all the same, for the feeds that do not need them.
 
         ``scanned_at`` is set for versions that an initial scan found at that time. They are read by the
         descriptor of that time, wherever feeds start.

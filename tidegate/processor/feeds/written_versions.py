@@ -30,7 +30,7 @@ class WrittenVersions:
 
     ``places`` has, for each version, the number of its record and the ordinal of its op there. ``high`` is
     the highest timestamp of the versions. ``plan`` is the number of the plan by which the rows were written.
-    ``before`` are the versions before these that are not written yet.
+    ``before`` are the versions that were committed earlier and whose rows are not written yet.
     """
 
     def __init__(

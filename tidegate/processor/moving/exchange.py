@@ -100,7 +100,7 @@ class Exchanges:
         return answered
 
     def end_taken_over(self) -> bool:
-        """End the ranges for all of whose keys they remember a claim. Returns whether any has ended."""
+        """End each range that remembers a claim for all of its keys. Returns whether any has ended."""
         ended = [self._look_at_heirs(state) for state in self.claimed]
         return any(ended)
 

@@ -64,9 +64,9 @@ class Horizon:
             self._require_snapshot(entry, record)
 
     def require_versions(self, versions: Sequence[Version], record_ms: int) -> None:
-        """Raise ``MalformedEntry`` where a version of a command, in a record of this time, is too far ahead.
+        """Raise ``MalformedEntry`` where a version of a command is too far ahead.
 
-        At least one version must be given.
+        ``record_ms`` is the time of the command's record. At least one version must be given.
         """
         self._require(max(version.timestamp for version in versions), "the time of a version", record_ms)
 

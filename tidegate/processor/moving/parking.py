@@ -27,8 +27,8 @@ from tidegate.ranges.handoff import Claim, HandOff
 from tidegate.ranges.range_snapshot import passes_over
 from tidegate.ranges.range_state import RangeState, RangeStatus
 
-#: A parent has lost the entries that a claim is for when nothing of it is read for so long after the claim's
-#: time (G4). A child that waits sends its claims again after so long (G2).
+#: If no entry of a parent is read for this long after the claim's time, the entries that the claim is for are
+#: lost (G4). A child that waits sends its claims again after this long (G2).
 HAND_OFF_LIMIT_MS: Final = 600_000
 
 
@@ -62,10 +62,10 @@ class Parking:
 
         Returns whether it was parked.
 
-        A range that was allowed to go on comes to the same snapshot again in its backlog. Other feeds may
-        need it by then, so it may be parked again.
+        A range that was allowed to go on reaches the same snapshot again in its backlog. Other feeds may need
+        it by then, so it may be parked again.
         """
-        # The claim of an heir may have ended the range before its own log came to this snapshot.
+        # The claim of an heir may have ended the range before its own log reached this snapshot.
         if state.status is RangeStatus.ENDED and head.generation > state.generation:
             self.exchanges.claim(claims_told_by(state, head))
         if passes_over(state, head):
@@ -163,7 +163,7 @@ class Parking:
         """Yield the requests to send now, and end the waits that have lasted too long.
 
         The partition is at ``offset``. After a restart it reads entries again for ranges that are behind, and
-        has come to ``read`` with that. Until ``read`` equals ``offset``, no backlog counts as too large. If a
+        has reached ``read`` so far. Until ``read`` equals ``offset``, no backlog counts as too large. If a
         backlog were dropped, its range would miss the Snapshots that are still to be read again, with their
         claims and the keys that left the range by them.
 

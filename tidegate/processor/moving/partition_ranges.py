@@ -232,7 +232,7 @@ class PartitionRanges:
     def catch_up(self) -> None:
         """Forget the ``behind`` of each range without a backlog: the partition has read everything again.
 
-        This happens once after a restart, when the partition comes to its position.
+        This happens once after a restart, when the partition reaches its position.
         """
         for state in self:
             if state.behind is not None and state.range_id not in self._backlogs:

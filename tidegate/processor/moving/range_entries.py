@@ -306,10 +306,10 @@ class RangeEntries:
     # ---- backlogs that are applied ----
 
     def drain(self, limit: int, log_bytes: int) -> Drained:
-        """Apply entries of ready backlogs until ``limit`` entries, or ``log_bytes`` of values, are reached.
+        """Apply at most ``limit`` entries of ready backlogs, whose ranges take turns.
 
-        Their ranges take turns. The last entry may go beyond the bytes, and one entry is applied at least, if
-        there is any.
+        No further entry is applied once the values of the applied ones have ``log_bytes`` bytes; the last
+        entry may exceed that. At least one entry is applied if any backlog is ready.
         """
         entries = size = 0
         while self._backlogs.ready and entries < limit and (size < log_bytes or not entries):

@@ -1,7 +1,8 @@
 """Splits rows of state that are too large for one record (docs/protocols/record-bounds.md).
 
-The first piece has the key of the row, and says how many pieces there are. The keys of the others are that
-key with ``/piece/`` and a number after it. A row that fits into one record is stored as it is.
+The first piece has the key of the row, and says how many pieces there are. The key of each other piece is the
+row's key, followed by ``/piece/`` and a number (4 bytes, from 1 on). A row that fits into one record is
+stored as it is.
 """
 
 from __future__ import annotations

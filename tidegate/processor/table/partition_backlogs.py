@@ -62,12 +62,12 @@ class Backlogs:
         return bool(self._ready) and self._owed_bytes > 0
 
     def note_put_off(self, range_id: RangeId, entry_bytes: int) -> None:
-        """Note that an entry of so many bytes was put into a backlog."""
+        """Note that an entry of ``entry_bytes`` bytes was put into a backlog."""
         if range_id in self._ready:
             self._owed_bytes += 2 * entry_bytes
 
     def note_applied(self, entry_bytes: int) -> None:
-        """Note that entries of so many bytes were taken out of a ready backlog."""
+        """Note that entries of ``entry_bytes`` bytes were taken out of a ready backlog."""
         self._owed_bytes = max(0, self._owed_bytes - entry_bytes)
 
     def hold(self, range_id: RangeId, record: LogRecord) -> Backlog:

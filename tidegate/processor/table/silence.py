@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-#: A range is silent when nothing of it was read for so much elapsed log time.
+#: A range is silent when nothing of it was read for this much elapsed log time.
 SILENT_MS: Final = 900_000
 
 
