@@ -67,7 +67,10 @@ class FeedView:
 
     @property
     def status(self) -> FeedState:
-        """The state to show. A drop counts from the wish on; another epoch's state does not count."""
+        """The state to show: dropped as soon as a drop is stored, else the state in the definition's epoch.
+
+        Without a state in that epoch the feed is pending.
+        """
         if self.drop is not None:
             return FeedState.DROPPED
         state = self.current_state
@@ -175,7 +178,10 @@ class JobsView:
         return {name: known.of(name) for name in names}
 
     def edges(self, names_of: NamesOf) -> list[FeedId]:
-        """Return the first and the last feed of each name that ``names_of`` returns, by id."""
+        """Return, for each name that ``names_of`` returns, the first and the last of the feeds that have it.
+
+        The first and the last are those by id. The result is sorted by id, and each feed is there once.
+        """
         groups = self._known(names_of).groups()
         return sorted({each for feeds in groups for each in (feeds[0], feeds[-1])})
 

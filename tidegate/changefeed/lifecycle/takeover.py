@@ -125,7 +125,7 @@ def _topics(
 ) -> OutputTopics:
     """Return what is known of the feed's topics on its cluster.
 
-    An epoch that has not begun there knows less.
+    If the last epoch has not begun there, its state may have less than ``former``.
     """
     if state is not None and state.topics and _has_begun_there(definition, state):
         return state.topics

@@ -33,7 +33,7 @@ _PRIMITIVES: Final = {
 def schema_text(schema: Schema) -> str:
     """Return a struct's Avro schema as the registry gets it.
 
-    Raises ``UnsupportedTable`` for a repeated name.
+    Raises ``UnsupportedTable`` if two columns have the same Avro name.
     """
     return json.dumps(_record(schema, set()), separators=(",", ":"))
 

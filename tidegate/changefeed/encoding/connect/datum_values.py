@@ -116,7 +116,10 @@ def days(value: int) -> int:
 
 
 def micros(nanos: int) -> int:
-    """Return microseconds since 1970-01-01, rounded down. Raises ``RowError`` if they do not fit 64 bits."""
+    """Return microseconds since 1970-01-01, rounded down.
+
+    Raises ``RowError`` for infinity, and for microseconds that do not fit 64 bits.
+    """
     value = _require_finite(nanos) // _NANOS_PER_MICRO
     if value not in _INT64:
         raise RowError("a timestamp after the year 294247 has no place in 64 bits of microseconds")
