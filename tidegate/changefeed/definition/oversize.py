@@ -83,8 +83,9 @@ class RowLimit:
     """The most bytes that one row of a feed may have, and what is written in place of a larger row.
 
     The limit counts key and value as they are written, and the headers of the feed and of the row. It does
-    not count the header of provenance, which may differ between copies of a row. ``constants`` are the
-    headers that every row has. The row's own headers are left out together with its value.
+    not count the header of provenance, which may differ between copies of a row. ``framed`` says that key and
+    value get the prefixes of schema ids, which count. ``constants`` are the headers that every row has. The
+    row's own headers are left out together with its value.
     """
 
     max_bytes: int

@@ -23,7 +23,7 @@ class FeedProgress:
         self._marked: ResolvedTimestamp | None = None
 
     def begin(self, left: FeedView) -> FeedFrontier:
-        """Return the frontier as the epoch's last owner left it."""
+        """Return the frontier as the epoch's last owner left it; ``left`` has the feed's stored records."""
         progress, taken = left.progress, left.current_takeover
         if progress is not None and progress.epoch == self._definition.epoch:
             self._read_up_to.update(progress.positions)
