@@ -59,7 +59,11 @@ def kernels_for(mode: KernelMode) -> WasmKernels | None:
 
 
 class PartitionKernel:
-    """A kernel that is made anew after a trap, or when its memory has grown. It gets its plan again then."""
+    """The kernel of one log partition.
+
+    Its instance is given up after a trap, and when its memory has grown beyond ``MEMORY_BYTES_KEPT``. The
+    next call makes a new instance, and gives it the plan again.
+    """
 
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
@@ -164,7 +168,7 @@ class PartitionKernel:
         return self._has_room and self._rest.is_over()
 
     def _broke(self, error: Exception) -> None:
-        """Note that a call gave nothing: what it asked for is too much, or the kernel has a defect."""
+        """Note that a call gave nothing: it asked for too much, or there was no room, or it is a defect."""
         if isinstance(error, OutputTooLarge):
             self._give_up_a_large_one()
             return
