@@ -82,7 +82,7 @@ class RegistryConnection:
         raise fault
 
     def close(self) -> None:
-        """Close the connections; later calls raise ``RegistryAway``."""
+        """Close the connections, if any are open. Then later calls raise ``RegistryAway``."""
         if self._client is not None:
             self._client.close()
 
