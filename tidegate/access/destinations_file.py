@@ -47,7 +47,10 @@ def destinations_of_environment() -> Destinations:
 
 
 def read_destinations(path: Path | None) -> Destinations:
-    """Return the entries of the file, or no entries if there is no ``path``. Raises ``SettingsError``."""
+    """Return the entries of the file, or no entries if there is no ``path``.
+
+    Raises ``SettingsError`` for a file that cannot be read or used.
+    """
     if path is None:
         return Destinations()
     found = _parsed(path)
