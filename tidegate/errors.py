@@ -131,7 +131,7 @@ class RegistryAway(RetryError):
 
 
 class RegistryDenied(RetryError):
-    """The schema registry refuses our login; another one may be given to it at any time."""
+    """The schema registry refuses our login. A later call may have another login."""
 
 
 class RegistryNotAllowed(RegistryDenied):
@@ -211,7 +211,10 @@ class StateError(FatalError):
 
 
 class StateMismatch(StateError):
-    """Rows of state are damaged, or not those that were written: maybe only in the copy they came from."""
+    """Rows of state are damaged, or not those that were written.
+
+    The fault may be only in the copy from which they were read.
+    """
 
 
 class TopologyError(FatalError):
@@ -230,7 +233,7 @@ class QueryEnded(FatalError):
 
 
 class InputError(TidegateError):
-    """Input that is refused; the rest goes on."""
+    """Input that is refused; everything else goes on."""
 
 
 class RangeError(InputError):
@@ -242,7 +245,7 @@ class MalformedEntry(RangeError):
 
 
 class MissingEntries(RangeError):
-    """Entries between the applied index and the next one are missing."""
+    """Entries between the index that a range has applied and the index of the next entry are missing."""
 
 
 class GenerationError(RangeError):
