@@ -42,7 +42,10 @@ _OUR_WORDS: Final = frozenset({"database"})
 
 
 def feed_id(text: str) -> FeedId:
-    """Check a feed id: 1 to 64 letters, digits, ``_`` and ``-``. Raises ``StatementError``."""
+    """Return the text as a feed id.
+
+    Raises ``StatementError`` unless it is 1 to 64 letters, digits, ``_`` and ``-``.
+    """
     if _FEED_ID.fullmatch(text) is None:
         raise StatementError(f"not a feed id: {text!r} (1 to 64 letters, digits, _ and -)")
     return FeedId(text)
@@ -73,7 +76,7 @@ class Engine(enum.Enum):
     WORKERS = "workers"
     SPARK = "spark"
     BACKFILL = "backfill"
-    """A batch job. It brings the feed up to a timestamp, and then moves it to one of the other engines
+    """A batch job. It brings the feed up to a timestamp, and then moves it to workers or to Spark
     (docs/protocols/backfill.md)."""
 
 

@@ -28,7 +28,10 @@ _REQUESTS: Final = "requests"
 
 
 def internal_kind(topic: str) -> str:
-    """Return what a topic of this name is, if no feed may write to it; an empty text for other names."""
+    """Return which kind of topic the name belongs to, if no feed may write to it: ``the log of a source``.
+
+    Return an empty text for other names.
+    """
     return next((kind for shape, kind in _SHAPES if shape.fullmatch(topic)), "")
 
 

@@ -1,6 +1,6 @@
-"""SQL types as Arrow types, and the values of records as values of these.
+"""SQL types as Arrow types, and the conversion of records' values to values of these types.
 
-It is the only such mapping of the project: tables that are loaded and batches of subscriptions use it.
+This is the only such mapping of the project: tables that are loaded and batches of subscriptions use it.
 pyarrow is in extras, so only what needs Arrow imports this module.
 
 | SQL | Arrow, and Parquet |

@@ -227,7 +227,11 @@ def ack_key(ack: Ack) -> bytes:
 
 
 def read_ack(value: bytes) -> Ack:
-    """Read an acknowledgement. Raises ``ForeignRecord``, and ``StateError`` for one of a newer version."""
+    """Read an acknowledgement.
+
+    Raises ``ForeignRecord`` for bytes that are no acknowledgement, and ``StateError`` for one of a newer
+    version.
+    """
     return stored_json.load(value, _ACKS, "an acknowledgement of the control topic")
 
 

@@ -48,7 +48,7 @@ class FeedProgress:
         self._marked = marker if self._marked is None else max(marker, self._marked)
 
     def record(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
-        """Return what to persist: a high-water of the frontier, and the log positions that belong to it."""
+        """Return the record to persist: a high-water of the frontier, and the log positions that fit it."""
         for partition, offset in frontier.positions.items():
             self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
         definition = self._definition

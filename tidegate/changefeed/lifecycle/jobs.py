@@ -100,7 +100,7 @@ class FeedView:
 
     @property
     def beginning(self) -> StateRecord | TakeoverRecord | None:
-        """The record that has the feed's start, from whatever epoch; ``None`` before the feed has begun."""
+        """The record that has the feed's start, from any epoch; ``None`` before the feed has begun."""
         if self.takeover is not None and self.takeover.start is not None:
             return self.takeover
         return None if self.state is None or self.state.start is None else self.state
@@ -145,7 +145,8 @@ class JobsView:
     def apply(self, key: bytes | None, value: bytes | None) -> FeedId:
         """Take in one record and return its feed.
 
-        Raises ``ForeignRecord``, and ``StateError`` for a newer version; the view then stays as it was.
+        Raises ``ForeignRecord`` for a record that tidegate did not write, and ``StateError`` for one of a
+        newer version. The view then stays as it was.
         """
         record = None if value is None else read_job_record(key, value)
         feed_id, part, epoch = parse_key(key)

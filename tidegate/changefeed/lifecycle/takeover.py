@@ -27,7 +27,7 @@ def takeover(
     """Return what the definition's epoch takes over; the other arguments are the last records of earlier
     epochs.
 
-    Nobody may write progress of these epochs any more.
+    The caller has made sure that nobody writes progress of these epochs any more.
     """
     start = None if state is None else state.start
     targets = () if state is None else state.targets

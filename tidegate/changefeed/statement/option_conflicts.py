@@ -177,8 +177,8 @@ def _connect_schema(given: Given) -> str:
 
 
 def _virtual_nulls(given: Given) -> str:
-    """Refuse nulls for virtual columns in rows that sinks store: a null would replace what the target
-    computes.
+    """Refuse nulls for virtual columns in rows that sinks store: a null would replace the value that the
+    sink's database computes.
     """
     form = _form(given)
     if given.get("virtual_columns") != "null" or not form.for_sinks:

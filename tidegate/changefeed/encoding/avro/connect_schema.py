@@ -39,7 +39,7 @@ def schema_text(schema: Schema) -> str:
 
 
 def branch_of(schema: Schema) -> str:
-    """Return the name by which fastavro distinguishes this type from the others of a union."""
+    """Return the name by which fastavro distinguishes this type from the other branches of a union."""
     return schema.name if schema.type == "struct" else _PRIMITIVES.get(schema.type, schema.type)
 
 
