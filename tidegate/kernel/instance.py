@@ -119,7 +119,7 @@ class Instance:
     def rows(self, message: bytes, count: int) -> RawOutput:
         """Give the kernel the ``count`` versions of a message; return the rows that it makes of them.
 
-        Raises ``OutputTooLarge``.
+        Raises ``OutputTooLarge`` if the rows are more than one output may have.
         """
         self._put(message)
         at = self._rows(self._store, count)
@@ -148,9 +148,8 @@ class Instance:
     def follow(self, message: bytes) -> RawFollowed:
         """Have the kernel follow the records that it read last; return its result.
 
-        ``message`` has the state that these records need.
-
-        Raises ``OutputTooLarge``.
+        ``message`` has the state that these records need. Raises ``OutputTooLarge`` if the rows are more than
+        one output may have.
         """
         self._put(message)
         at = self._follow(self._store)

@@ -1,4 +1,4 @@
-"""The kernel of one log partition: what a processor calls."""
+"""The kernel of one log partition, with the functions that a processor calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WasmKernels:
 
 
 def kernels_for(mode: KernelMode) -> WasmKernels | None:
-    """Return what opens kernels; ``None`` where they are off."""
+    """Return the object that opens kernels; ``None`` if ``mode`` is ``OFF``."""
     return None if mode is KernelMode.OFF else WasmKernels(mode)
 
 
