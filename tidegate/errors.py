@@ -127,7 +127,7 @@ class TopicGone(RetryError):
 
 
 class RegistryAway(RetryError):
-    """The schema registry does not answer, or answers with what no schema registry says."""
+    """The schema registry does not answer, or its answer is not that of a schema registry."""
 
 
 class RegistryDenied(RetryError):
@@ -295,7 +295,7 @@ class RowRefused(FeedError):
 class RowDoubted(RowRefused):
     """A row that its topic did not take; it is not known whether that answer is final.
 
-    The next producer writes the row again. It is refused once several producers had such an answer.
+    The next producer writes the row again. The row is refused after several producers have had this answer.
     """
 
 
@@ -344,7 +344,7 @@ class SubscribeStatementError(StatementError):
 
 
 class SubscribeError(InputError):
-    """One subscription cannot go on. What was delivered stays true.
+    """One subscription cannot go on. The batches that were delivered before stay true.
 
     ``topic``, ``partition`` and ``offset`` name the record at fault. They are empty and -1 if
     no record is at fault.
