@@ -1,6 +1,7 @@
 """Converts datums to the values that Connect's schemas describe.
 
-A datum that has no such value raises ``RowError``, and the feed fails: no datum becomes another value.
+A datum that has no such value raises ``RowError``, and the feed fails. Apart from rounding (FLOAT4 to 32
+bits, timestamps to microseconds) no datum becomes another value.
 """
 
 from __future__ import annotations
