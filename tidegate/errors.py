@@ -127,11 +127,11 @@ class TopicGone(RetryError):
 
 
 class RegistryAway(RetryError):
-    """The schema registry does not answer, or answers with what no schema registry says."""
+    """The schema registry does not answer, or its answer is not that of a schema registry."""
 
 
 class RegistryDenied(RetryError):
-    """The schema registry refuses our login; another one may be given to it at any time."""
+    """The schema registry refuses our login. A later call may have another login."""
 
 
 class RegistryNotAllowed(RegistryDenied):
@@ -211,7 +211,10 @@ class StateError(FatalError):
 
 
 class StateMismatch(StateError):
-    """Rows of state are damaged, or not those that were written: maybe only in the copy they came from."""
+    """Rows of state are damaged, or not those that were written.
+
+    The fault may be only in the copy from which they were read.
+    """
 
 
 class TopologyError(FatalError):
@@ -230,7 +233,7 @@ class QueryEnded(FatalError):
 
 
 class InputError(TidegateError):
-    """Input that is refused; the rest goes on."""
+    """Input that is refused; everything else goes on."""
 
 
 class RangeError(InputError):
@@ -242,7 +245,7 @@ class MalformedEntry(RangeError):
 
 
 class MissingEntries(RangeError):
-    """Entries between the applied index and the next one are missing."""
+    """Entries between the index that a range has applied and the index of the next entry are missing."""
 
 
 class GenerationError(RangeError):
@@ -292,7 +295,7 @@ class RowRefused(FeedError):
 class RowDoubted(RowRefused):
     """A row that its topic did not take; it is not known whether that answer is final.
 
-    The next producer writes the row again. It is refused once several producers had such an answer.
+    The next producer writes the row again. The row is refused after several producers have had this answer.
     """
 
 
@@ -341,7 +344,7 @@ class SubscribeStatementError(StatementError):
 
 
 class SubscribeError(InputError):
-    """One subscription cannot go on. What was delivered stays true.
+    """One subscription cannot go on. The batches that were delivered before stay true.
 
     ``topic``, ``partition`` and ``offset`` name the record at fault. They are empty and -1 if
     no record is at fault.

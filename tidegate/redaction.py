@@ -122,7 +122,7 @@ _secrets: Final = _Secrets()
 
 
 class HeldSecrets:
-    """Has ``redacted`` find these texts as ``remember_secret`` does, as long as this object exists."""
+    """Makes ``redacted`` find these secrets as ``remember_secret`` does, as long as this object exists."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = _secrets
@@ -133,12 +133,13 @@ class HeldSecrets:
 
 
 def remember_secret(secret: str) -> None:
-    """Have ``redacted`` find this text too, for the life of the process.
+    """Make ``redacted`` find this secret too, as long as the process lives.
 
-    The text is found as it is, and as JSON and ``repr`` write it or its bytes. They write a quote, a
-    backslash and the line breaks of a key in another way: ``pa"ss`` as ``pa\\"ss``. It is also found if it
-    was written so twice: a line of the log in JSON may quote an answer in JSON. It is found as an address has
-    it, with ``%`` and two digits for a sign, and in base 64, as in a header ``Authorization``.
+    A secret of fewer than four characters is not looked for. The secret is found as it is, and as JSON and
+    ``repr`` write it or its bytes. They write a quote, a backslash and the line breaks of a key in another
+    way: ``pa"ss`` as ``pa\\"ss``. It is also found if two of them have written it, one after the other: a
+    line of the log in JSON may quote an answer in JSON. It is found as an address has it, with ``%`` and two
+    digits for a sign, and in base 64, as in a header ``Authorization``.
     """
     _secrets.keep(_texts(secret))
 

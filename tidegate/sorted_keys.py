@@ -57,8 +57,8 @@ class SortedKeys:
             del self._blocks[number], self._heads[number]
 
     def around(self, start: bytes, end: bytes) -> list[bytes]:
-        """Return the greatest key at or below ``start``, if there is one, and all from there to below
-        ``end``.
+        """Return the greatest key at or below ``start``, if there is one, and all keys between ``start`` and
+        ``end``, which is excluded.
         """
         if not self._blocks:
             return []

@@ -22,7 +22,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def listening_sockets(host: str, port: int) -> list[socket.socket]:
-    """Return sockets bound to all addresses of ``host``. Raises ``OSError``."""
+    """Return sockets bound to all addresses of ``host``. Raises ``OSError`` if one cannot be bound."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:

@@ -30,7 +30,7 @@ class OwnSecrets(Protocol):
     """Returns the secrets that the operator's own files name."""
 
     def named_by_operator(self, name: str) -> str:
-        """Return the secret. Raises ``SecretMissing``."""
+        """Return the secret of this name. Raises ``SecretMissing`` if there is none."""
         ...
 
 
@@ -57,7 +57,7 @@ class ClusterEntry:
     sasl_password: str | None = field(default=None, repr=False)
 
     def names(self, servers: Iterable[str]) -> bool:
-        """Return whether each of these normal servers fits one of its patterns."""
+        """Return whether each of these normal servers fits a pattern in the entry's ``servers``."""
         return all(any(fits(pattern, server) for pattern in self.servers) for server in servers)
 
     def admits(self, feed_id: str) -> bool:
@@ -67,7 +67,7 @@ class ClusterEntry:
     def login(self, secrets: OwnSecrets) -> dict[str, str | None]:
         """Return settings of a connection, by their names. Return none if the engine's own login is used.
 
-        Raises ``SecretMissing``.
+        Raises ``SecretMissing`` if there is no secret for one of the entry's passwords.
         """
         if self.own_login:
             return {}
@@ -99,7 +99,7 @@ class RegistryEntry:
     urls: tuple[str, ...]
 
     def names(self, registry: RegistryUri) -> bool:
-        """Return whether the registry's URL fits one of its patterns."""
+        """Return whether the registry's URL fits a pattern in the entry's ``urls``."""
         return any(fits(pattern, registry.normal_url) for pattern in self.urls)
 
 
@@ -117,8 +117,8 @@ class Destinations:
         """Return the entry for a sink on another cluster: the first one that names all of its servers.
 
         So all feeds with these servers have the same entry. If all servers are among the engine's own
-        ``bootstrap_servers``, the file needs no entry for them. Raises ``SinkNotAllowed`` if there is no
-        entry, or if the entry does not admit the feed.
+        ``bootstrap_servers``, the file needs no entry: the result is then an entry with the own login. Raises
+        ``SinkNotAllowed`` if there is no entry, or if the entry does not admit the feed.
         """
         wanted = normal_servers(servers)
         if set(wanted) <= set(normal_servers(bootstrap_servers.split(","))):
@@ -135,7 +135,7 @@ class Destinations:
     def require_named(self, servers: Sequence[str], feed_id: str) -> tuple[str, ClusterEntry]:
         """Return the name of the first entry that names all of these normal servers, and the entry.
 
-        Raises ``SinkNotAllowed``.
+        Raises ``SinkNotAllowed`` if no entry names them all.
         """
         for name, entry in self.clusters:
             if entry.names(servers):

@@ -47,7 +47,10 @@ def destinations_of_environment() -> Destinations:
 
 
 def read_destinations(path: Path | None) -> Destinations:
-    """Return the entries of the file, or no entries if there is no ``path``. Raises ``SettingsError``."""
+    """Return the entries of the file, or no entries if there is no ``path``.
+
+    Raises ``SettingsError`` for a file that cannot be read or used.
+    """
     if path is None:
         return Destinations()
     found = _parsed(path)
@@ -89,7 +92,10 @@ def _entries(path: Path, table: str, kind: type[Any], found: dict[str, Any], che
 
 
 def _checked_cluster(entry: ClusterEntry, keys: Collection[str]) -> ClusterEntry:
-    """Return the entry with its servers in their normal form. Raises ``ValueError``."""
+    """Return the entry with its servers in their normal form.
+
+    Raises ``ValueError`` for an entry that cannot be used.
+    """
     servers = normal_servers(entry.servers)
     if not servers or not all(_SERVER.fullmatch(server) for server in servers):
         raise ValueError(f"servers must be host:port each, in which {_STAR}")
@@ -106,14 +112,20 @@ def _checked_cluster(entry: ClusterEntry, keys: Collection[str]) -> ClusterEntry
 
 
 def _checked_registry(entry: RegistryEntry, _: Collection[str]) -> RegistryEntry:
-    """Return the entry with its URLs in their normal form. Raises ``ValueError``."""
+    """Return the entry with its URLs in their normal form.
+
+    Raises ``ValueError`` for an entry that cannot be used.
+    """
     if not entry.urls:
         raise ValueError("urls must have one URL at least")
     return replace(entry, urls=tuple(map(_normal_url, entry.urls)))
 
 
 def _normal_url(url: str) -> str:
-    """Return the pattern in the form of ``RegistryUri.normal_url``. Raises ``ValueError``."""
+    """Return the pattern in the form of ``RegistryUri.normal_url``.
+
+    Raises ``ValueError`` for a text that is no pattern of URLs.
+    """
     found = _URL.fullmatch(url)
     if found is None:
         raise ValueError(

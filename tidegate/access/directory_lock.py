@@ -31,7 +31,10 @@ class DirectoryLock:
     __slots__ = ("_file",)
 
     def __init__(self, directory: Path) -> None:
-        """Lock the directory. Raises ``DirectoryInUse``, and ``OSError`` if the file cannot be written."""
+        """Lock the directory.
+
+        Raises ``DirectoryInUse`` if another process has it, and ``OSError`` if the file cannot be written.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(directory / _LOCK, flags, 0o600)
         try:

@@ -25,7 +25,9 @@ class HeaderSecrets:
         self._secrets = secrets
 
     def into(self, rows: Sequence[OutputRecord]) -> Sequence[OutputRecord]:
-        """Return the rows with the secrets. Raises ``SecretMissing``.
+        """Return the rows with secrets in place of references.
+
+        Raises ``SecretMissing`` if a secret is not there, or may not be given to a broker of the sink.
 
         The secrets are put into a row only when the row is asked for. A sink without room asks for no row.
         """

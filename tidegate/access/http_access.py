@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from tidegate.errors import SettingsError
 
-#: A connection is closed after this time, so that a client that sends or reads too slowly holds nothing for
-#: longer.
+#: The time, in seconds, after which a connection is closed, so that a client that sends or reads too slowly
+#: holds nothing for longer.
 CONNECTION_S: Final = 30.0
 #: The most connections at the same time. Further ones are closed after a tenth of a second.
 MOST_CONNECTIONS: Final = 64
@@ -92,7 +92,7 @@ class HttpAccess:
 
 
 def allowed_hosts(text: str) -> frozenset[str]:
-    """Return the names of a comma-separated list."""
+    """Return the names of a comma-separated list, in small letters."""
     return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
 
 
@@ -116,7 +116,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_of(host: str, port: int, *, tls: bool) -> str:
-    """Return the URL of a server that listens there."""
+    """Return the URL of a server that listens at ``host`` and ``port``."""
     shown = f"[{host}]" if ":" in host else host
     return f"http{'s' if tls else ''}://{shown}:{port}"
 

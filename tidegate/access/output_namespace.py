@@ -25,7 +25,7 @@ class OutputNamespace:
 
     @classmethod
     def of(cls, text: str) -> OutputNamespace:
-        """Read patterns with commas between them. Raises ``SettingsError``."""
+        """Read patterns with commas between them. Raises ``SettingsError`` for a text that is no pattern."""
         patterns = tuple(part.strip() for part in text.split(",")) if text.strip() else ()
         for pattern in patterns:
             if _PATTERN.fullmatch(pattern) is None:

@@ -28,7 +28,10 @@ class Secrets(Protocol):
     """Returns the secrets that feeds name."""
 
     def get(self, name: str, place: str) -> str:
-        """Return the secret for ``place``, which is ``host:port``. Raises ``SecretMissing``."""
+        """Return the secret ``name``, to be sent to ``place``, which is ``host:port``.
+
+        Raises ``SecretMissing`` if there is no such secret, or if it may not be given to ``place``.
+        """
         ...
 
 
@@ -53,7 +56,7 @@ class SecretStore:
         return cls(Path(directory) if directory else None, Path(file) if file else None)
 
     def get(self, name: str, place: str) -> str:
-        """See ``Secrets``."""
+        """Return the secret ``name``, to be sent to ``place``, as ``Secrets.get`` says."""
         entry = self._required(name, "a feed")
         host = place.rpartition(":")[0]
         if not entry.places & {place.lower(), host.lower(), _ANY}:
@@ -66,7 +69,9 @@ class SecretStore:
         return entry.value
 
     def named_by_operator(self, name: str) -> str:
-        """Return the secret for a place that TIDEGATE_DESTINATIONS_FILE names. Raises ``SecretMissing``.
+        """Return the secret for a place that TIDEGATE_DESTINATIONS_FILE names.
+
+        Raises ``SecretMissing`` if there is no secret of this name.
 
         The operator wrote both name and place there, so the store need not name the place again.
         """

@@ -1,4 +1,7 @@
-"""Counts the log records of this process that its kernels followed."""
+"""Counts the log records that the kernels of this process have followed.
+
+A kernel follows a log record if it applies the record to the record's range, in place of Python.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Final
 
 
 class FollowedRecords:
-    """Counts the log records that kernels have followed. Python has taken the others."""
+    """A counter of the log records that kernels have followed. Records that Python takes are not counted."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -71,7 +71,7 @@ class Instance:
     """A kernel with a memory of its own. After a trap it cannot be used any more."""
 
     def __init__(self, engine: Engine, module: Module) -> None:
-        """Make an instance. Raises ``NoRoomForInstance``."""
+        """Make an instance. Raises ``NoRoomForInstance`` if the system has no room for its memory."""
         import wasmtime
 
         store = wasmtime.Store(engine)
@@ -117,9 +117,9 @@ class Instance:
             raise StateError("the kernel does not take its plan, which is a defect: please report it")
 
     def rows(self, message: bytes, count: int) -> RawOutput:
-        """Give the kernel the versions of a message; return its result.
+        """Give the kernel the ``count`` versions of a message; return the rows that it makes of them.
 
-        Raises ``OutputTooLarge``.
+        Raises ``OutputTooLarge`` if the rows are more than one output may have.
         """
         self._put(message)
         at = self._rows(self._store, count)
@@ -130,7 +130,10 @@ class Instance:
         return self._output(at, count)
 
     def read(self, message: bytes, count: int) -> RawNamed:
-        """Give the kernel the log records of a message; return what the readable ones name."""
+        """Give the kernel the ``count`` log records of a message; return what they name.
+
+        The result counts only the records before the first one that the kernel cannot read.
+        """
         self._put(message)
         at = self._read(self._store, count)
         if not at:
@@ -143,9 +146,10 @@ class Instance:
         )
 
     def follow(self, message: bytes) -> RawFollowed:
-        """Give the kernel the state for the records that it read last; return its result.
+        """Have the kernel follow the records that it read last; return its result.
 
-        Raises ``OutputTooLarge``.
+        ``message`` has the state that these records need. Raises ``OutputTooLarge`` if the rows are more than
+        one output may have.
         """
         self._put(message)
         at = self._follow(self._store)

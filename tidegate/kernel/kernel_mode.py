@@ -18,9 +18,10 @@ class KernelMode(enum.Enum):
     OFF = "off"
     """The kernel takes nothing: everything runs in Python."""
     ON = "on"
-    """The kernel takes what it knows, and Python the rest. Without a kernel Python takes everything."""
+    """The kernel takes the records that it knows, and Python takes all others. Without a kernel Python takes
+    everything."""
     CHECK = "check"
-    """The kernel takes what it knows, Python takes everything, and a difference ends the process."""
+    """The kernel takes the records that it knows, and Python takes all. A difference ends the process."""
 
 
 #: The mode of workers and Spark queries for which none is set.

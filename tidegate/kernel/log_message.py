@@ -47,9 +47,10 @@ _OTHER: Final = _RANGE.pack(*(0,) * 16, _NO_TXN_ID, 0, 0)
 
 
 def fitting(records: Sequence[LogRecord], most_bytes: int) -> Sequence[LogRecord]:
-    """Return the first records, of at most ``most_bytes`` unless the first alone has more.
+    """Return the longest beginning of ``records`` whose values have at most ``most_bytes`` together.
 
-    They end before a record that the kernel certainly cannot read.
+    The first record may have more bytes alone. The result ends before the first record that the kernel
+    certainly cannot read. If that is the first record of all, the result is empty.
     """
     size = 0
     for number, record in enumerate(records):
@@ -63,10 +64,7 @@ def fitting(records: Sequence[LogRecord], most_bytes: int) -> Sequence[LogRecord
 
 
 def write_records(records: Sequence[LogRecord], most_bytes: int) -> tuple[bytes, int]:
-    """Return the message of the first records, as ``fitting`` chooses them, and how many records it has.
-
-    It ends before a record that the kernel certainly cannot read.
-    """
+    """Return the message with the records that ``fitting`` chooses, and how many records it has."""
     keys, values = [record.key for record in records], [record.value for record in records]
     try:
         sizes = list(map(len, values))  # type: ignore[arg-type]  # a TypeError for None
@@ -83,7 +81,7 @@ def write_records(records: Sequence[LogRecord], most_bytes: int) -> tuple[bytes,
 
 
 def read_named(named: RawNamed) -> Named:
-    """Return what a batch names."""
+    """Return the ranges and transactions that a batch names."""
     range_ids = unpack(f"<{len(named.range_ids) // 8}q", named.range_ids)
     txns = list(_TXN.iter_unpack(named.txns))
     return Named(
@@ -95,7 +93,7 @@ def read_named(named: RawNamed) -> Named:
 
 
 def write_state(state: LogState) -> bytes:
-    """Return the message with which a batch is followed."""
+    """Return the message that has the state for following the records that were read last."""
     bounds = (bound for each in state.ranges if each is not None for bound in each.span)
     numbers = [len(state.txns)]
     for number, refs, (wall, logical), has_anchor in state.txns:
@@ -223,7 +221,7 @@ def _moved_txn(numbers: Iterator[int], records: bytes) -> MovedTxn:
 
 
 def read_versions(found: bytes, records: bytes) -> list[Version]:
-    """Return the versions whose places in the message ``records`` the kernel tells."""
+    """Return versions from the message ``records``. ``found`` has their places there, from the kernel."""
     return [
         _new(
             Version,

@@ -1,4 +1,4 @@
-"""The kernel of one log partition: what a processor calls."""
+"""The kernel of one log partition, with the functions that a processor calls."""
 
 from __future__ import annotations
 
@@ -54,12 +54,16 @@ class WasmKernels:
 
 
 def kernels_for(mode: KernelMode) -> WasmKernels | None:
-    """Return what opens kernels; ``None`` where they are off."""
+    """Return the object that opens kernels; ``None`` if ``mode`` is ``OFF``."""
     return None if mode is KernelMode.OFF else WasmKernels(mode)
 
 
 class PartitionKernel:
-    """A kernel that is made anew after a trap, or when its memory has grown. It gets its plan again then."""
+    """The kernel of one log partition.
+
+    Its instance is given up after a trap, and when its memory has grown beyond ``MEMORY_BYTES_KEPT``. The
+    next call makes a new instance, and gives it the plan again.
+    """
 
     def __init__(self, traps: Traps) -> None:
         self._traps = traps
@@ -164,7 +168,7 @@ class PartitionKernel:
         return self._has_room and self._rest.is_over()
 
     def _broke(self, error: Exception) -> None:
-        """Note that a call gave nothing: what it asked for is too much, or the kernel has a defect."""
+        """Note that a call gave nothing: it asked for too much, or there was no room, or it is a defect."""
         if isinstance(error, OutputTooLarge):
             self._give_up_a_large_one()
             return

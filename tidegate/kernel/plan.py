@@ -82,7 +82,7 @@ PLAN_BYTES_MAX: Final = 64 << 20
 
 
 class _Unknown(Exception):
-    """The kernel does not know something of a table version."""
+    """Raised for a table version that the kernel cannot take: Python writes its rows."""
 
 
 class _Room:
@@ -94,7 +94,7 @@ class _Room:
         self.left = PLAN_BYTES_MAX
 
     def fit(self, written: bytes) -> bytes:
-        """Return what is written. Raises ``_Unknown`` where there is no room for it."""
+        """Take the room for ``written``, and return ``written``. Raises ``_Unknown`` if there is no room."""
         self.left -= len(written)
         if self.left < 0:
             raise _Unknown

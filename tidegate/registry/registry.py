@@ -23,7 +23,7 @@ _KEPT_SCHEMAS: Final = 1_000
 #: Confluent's error codes. A 404 without one of them is not from a registry.
 NO_SUBJECT: Final = 40401
 NO_SCHEMA: Final = 40403
-#: If a registry that has answered before is away, a reader asks for a schema again for so many seconds.
+#: If a registry that has answered before is away, a reader repeats its question for so many seconds.
 AWAY_S: Final = 60.0
 _PAUSE_S: Final = 1.0
 

@@ -65,7 +65,8 @@ class RegistryConnection:
 
         ``ask`` raises ``ValueError`` for an answer that no registry gives. Connecting, sending, every piece
         of the answer's headers, and its body may each take as long as the registry's timeout. Raises
-        ``RegistryAway``, ``RegistryDenied`` and ``SchemaRejected``.
+        ``RegistryAway`` if no registry answers, ``RegistryDenied`` if the registry refuses the login or is
+        not among the ``allowed``, and ``SchemaRejected`` if it rejects a schema.
         """
         self._require_allowed(errand)
         client = self._opened(errand)
@@ -82,7 +83,7 @@ class RegistryConnection:
         raise fault
 
     def close(self) -> None:
-        """Close the connections; later calls raise ``RegistryAway``."""
+        """Close the connections, if any are open. Then later calls raise ``RegistryAway``."""
         if self._client is not None:
             self._client.close()
 

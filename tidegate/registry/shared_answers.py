@@ -30,12 +30,12 @@ class SharedAnswers(Generic[Key, Answer]):
         self._open: dict[Key, Future[Answer]] = {}
 
     def known(self, key: Key) -> Answer | None:
-        """Return the answer if it is kept, or ``None``."""
+        """Return the answer if it is kept; otherwise ``None``, without asking for it."""
         with self._lock:
             return self._known(key)
 
     def get(self, key: Key) -> Answer:
-        """Return the answer. Raises what ``ask`` raises, and ``TimeoutError``."""
+        """Return the answer. Raises what ``ask`` raises; ``TimeoutError`` after ``patience_s`` seconds."""
         with self._lock:
             answer = self._known(key)
             if answer is not None:

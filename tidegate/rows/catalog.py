@@ -114,8 +114,8 @@ class Catalog:
     def at(self, table_id: int, timestamp: Timestamp) -> TableCodec:
         """Return the codec of the version that governs rows written at ``timestamp``.
 
-        That is the version with the greatest modification time at or below it. Raises `UnknownTable`, and
-        `UnsupportedTable` for a version that cannot be fed.
+        It is the version with the greatest modification time at or below ``timestamp``. Raises `UnknownTable`
+        if no such version is known, and `UnsupportedTable` for a version that cannot be fed.
         """
         single = self._single.get(table_id)
         if single is not None and single[0] <= timestamp:
@@ -127,7 +127,10 @@ class Catalog:
         return codec
 
     def version_at(self, table_id: int, timestamp: Timestamp) -> TableDescriptor:
-        """Return the version that governs rows written at ``timestamp``. Raises `UnknownTable`."""
+        """Return the version that governs rows written at ``timestamp``.
+
+        Raises `UnknownTable` if no such version is known.
+        """
         return self._descriptor(self._head_at(table_id, timestamp))
 
     def _head_at(self, table_id: int, timestamp: Timestamp) -> DescriptorHead:
@@ -180,7 +183,7 @@ class Catalog:
             yield self._versions[table_id][-1]
 
     def newest_of(self, table_id: int) -> TableDescriptor:
-        """Return the newest known version of a table. Raises `UnknownTable`."""
+        """Return the newest known version of a table. Raises `UnknownTable` if no version is known."""
         return self._descriptor(self._known(table_id)[-1])
 
     def descriptors(self) -> Iterator[TableDescriptor]:
@@ -220,7 +223,7 @@ class Catalog:
         return at < len(versions) and versions[at].modified > modified
 
     def set_past(self, table_id: int, past: TablePast) -> None:
-        """Put back what is left of a table's forgotten versions."""
+        """Set what is left of a table's forgotten versions, for a catalog that is restored from its state."""
         self._past[table_id] = past
 
     def forget(self, table_id: int, timestamp: Timestamp) -> list[DescriptorHead]:

@@ -22,7 +22,7 @@ _short: Final = lru_cache(maxsize=COUNT_MAX)(decode_descriptor)
 
 
 def decoded_descriptor(stored: bytes, *, is_bounded: bool = True) -> TableDescriptor:
-    """Return the descriptor of a stored form. Raises as `decode_descriptor` does."""
+    """Return the descriptor of a stored form, as `decode_descriptor` does. Raises the same errors."""
     if len(stored) <= STORED_BYTES_MAX:
         try:
             return _short(stored)

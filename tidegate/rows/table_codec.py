@@ -21,7 +21,7 @@ from tidegate.rows.value_frame import ValueTag, ordinary, seal, unseal
 from tidegate.rows.valueside.tuples import TupleCodec
 
 _TUPLE: Final = bytes((ValueTag.TUPLE,))
-_INTERLEAVED: Final = b"\xfe"  # in place of the family, in a row of a table that is interleaved in this
+_INTERLEAVED: Final = b"\xfe"  # in place of the family, in a row of a table that is interleaved in this table
 
 
 class TableCodec:
@@ -44,9 +44,10 @@ class TableCodec:
         """Return the row version that ``value`` stores under ``key`` (a roachpb key, with or without tenant
         prefix).
 
-        Returns ``None`` for a key of another index of this table. An empty ``value`` is a deletion. Its key
-        datums are read from the key alone, so a decimal has lost its scale. Raises `EncodingError` and
-        `ChecksumMismatch`, which name table and key.
+        Returns ``None`` for a key of another index of this table, and for a row of a table that is
+        interleaved in this table. An empty ``value`` is a deletion. Its key datums are read from the key
+        alone, so a decimal has lost its scale. Raises `EncodingError` if the key or the value is malformed,
+        and `ChecksumMismatch` if the value is damaged. Both errors name table and key.
         """
         try:
             read = self._index.read(key)

@@ -1,8 +1,8 @@
 """Bounds the size of a feed's definition (docs/protocols/record-bounds.md).
 
-Some records of a feed hold its whole definition, others its resolved tables. The control message that starts
-a feed holds both. Each of these has to fit into one record of Kafka, or the process that writes it cannot go
-on. So a definition that is too large is refused before anything is stored.
+Some records of a feed hold its whole definition, others its targets (`FeedTarget`). The control message that
+starts a feed holds both. Each of these has to fit into one record of Kafka, or the process that writes it
+cannot go on. So a definition that is too large is refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from typing import Final
 
 from tidegate.changefeed.definition.feed import FeedDefinition
 
-#: The most bytes that a record of a feed may take: what a broker accepts by default, less its frame and keys.
+#: The most bytes that a record of a feed may take. A broker accepts a little more by default; the difference
+#: is room for the record's frame and key.
 FEED_RECORD_BYTES: Final = 950_000
-#: The most bytes of a resolved table without its name: its topic's name, its ids, and where its keys begin
-#: and end, in hexadecimal.
+#: The most bytes of a stored `FeedTarget` without the name of its table: the topic's name, the ids, and where
+#: the table's keys begin and end, in hexadecimal.
 _TARGET_BYTES: Final = 600
 
 
 def record_bytes(definition: FeedDefinition) -> int:
     """Return the most bytes that any record of the feed can have.
 
-    A table's name may stand in the definition and again in the targets, so the definition counts twice.
+    A record may have a table's name twice: in the definition and in the targets. So the definition counts
+    twice.
     """
     stored = len(
         json.dumps(definition.to_json(), ensure_ascii=False, separators=(",", ":")).encode(

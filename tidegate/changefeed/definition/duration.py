@@ -30,7 +30,7 @@ _MOST_CHARACTERS: Final = 200
 def parse_duration(text: str) -> int:
     """Return the nanoseconds of a duration, which may be negative; parts of a nanosecond are cut off.
 
-    Raises ``ValueError`` with a sentence for any other text.
+    Raises ``ValueError`` with a sentence if the text is no duration, or one of more than about 292 years.
     """
     if len(text) > _MOST_CHARACTERS:
         raise ValueError(f"not a duration: it has {len(text)} characters (write 10s, 500ms or 1m30s)")
@@ -48,7 +48,10 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(nanos: int) -> str:
-    """Return a duration in the largest unit that divides it: s, ms, us or ns. It must not be negative."""
+    """Return the text of a duration of ``nanos``, in the largest unit that divides it: s, ms, us or ns.
+
+    ``nanos`` must not be negative.
+    """
     for unit in ("s", "ms", "us"):
         if nanos % _UNITS_NS[unit] == 0:
             return f"{nanos // _UNITS_NS[unit]}{unit}"

@@ -38,7 +38,8 @@ def read_extra_headers(text: str) -> str:
     """Return the option's value in one standard form: an object of texts, sorted by name; empty for no
     headers.
 
-    Raises ``StatementError``, without a position and without the values, which may be secrets.
+    Raises ``StatementError`` for a value that is not allowed. The error has no position, and does not quote
+    the values of headers, which may be secrets.
     """
     given = _parse(text)
     named = {_new_name(name): _text(value) for name, value in given.items() if value is not None}
@@ -125,7 +126,11 @@ def _refuse_constant(name: str) -> None:
 
 
 def _new_name(name: str) -> str:
-    """Return a name as records carry it. A stored name of an earlier version may have control characters."""
+    """Return the name of a header in a new statement, as records carry it.
+
+    Raises ``StatementError`` also for a name with a control character. Only new names are checked for it:
+    names that earlier versions stored may have one.
+    """
     checked = _checked_name(name)
     if control := control_character(name):
         raise StatementError(

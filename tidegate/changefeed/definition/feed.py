@@ -37,12 +37,15 @@ FIRST_EPOCH: Final = FeedEpoch(1)
 #: The most partitions that a feed's topics may have together: a marker has a record for each of them.
 PARTITIONS_MAX: Final = 1_048_576
 _FEED_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-#: Words that are reserved in this grammar and not in SQL.
+#: Words that are reserved in tidegate's grammar of statements and not in SQL.
 _OUR_WORDS: Final = frozenset({"database"})
 
 
 def feed_id(text: str) -> FeedId:
-    """Check a feed id: 1 to 64 letters, digits, ``_`` and ``-``. Raises ``StatementError``."""
+    """Return the text as a feed id.
+
+    Raises ``StatementError`` unless it is 1 to 64 letters, digits, ``_`` and ``-``.
+    """
     if _FEED_ID.fullmatch(text) is None:
         raise StatementError(f"not a feed id: {text!r} (1 to 64 letters, digits, _ and -)")
     return FeedId(text)
@@ -57,11 +60,11 @@ class FeedState(enum.Enum):
     """The feed's start timestamp and targets are stored; not every log partition emits yet."""
     RUNNING = "running"
     SUCCEEDED = "succeeded"
-    """Stopped for good: everything that the feed had to emit is emitted."""
+    """Ended: everything that the feed had to emit is emitted."""
     FAILED = "failed"
-    """Stopped for good, with a reason."""
+    """Ended because the feed cannot go on. The reason is stored."""
     DROPPED = "dropped"
-    """Stopped for good by a user (CockroachDB: canceled)."""
+    """Ended by a user (CockroachDB: canceled)."""
 
 
 class Engine(enum.Enum):
@@ -73,11 +76,11 @@ class Engine(enum.Enum):
     WORKERS = "workers"
     SPARK = "spark"
     BACKFILL = "backfill"
-    """A batch job. It brings the feed up to a timestamp, and then moves it to one of the other engines
+    """A batch job. It brings the feed up to a timestamp, and then moves it to workers or to Spark
     (docs/protocols/backfill.md)."""
 
 
-#: The engines that run a feed for good.
+#: The engines that may run a feed without a limit of time.
 LASTING: Final = (Engine.WORKERS, Engine.SPARK)
 
 
@@ -131,8 +134,8 @@ class AcceptedCluster:
     ``epoch`` is the feed's first epoch there. ``cluster`` is the cluster's id, empty for the engine's own.
     The feed writes every version above ``begin`` there. If ``begin`` is ``None``, it writes everything from
     its start on, its initial scan included. ``copied_above`` says that a mirror had brought the rows above
-    this timestamp, up to ``begin``. Zero stands for all rows up to ``begin``. If ``copied_above`` is
-    ``None``, nothing is said of a mirror, as in acceptances that earlier versions stored.
+    this timestamp, up to ``begin``. If it is zero, the mirror had brought all rows up to ``begin``. If it is
+    ``None``, the acceptance says nothing of a mirror. Acceptances that earlier versions stored are like that.
     """
 
     epoch: FeedEpoch
@@ -172,10 +175,10 @@ class FeedDefinition:
     """A feed as the client asked for it.
 
     ``description`` is the statement without secrets and may be shown. ``sink_uri`` is what the user wrote: it
-    has the secrets, and stays out of ``repr``. ``sink`` is what it means. ``created_ns`` is the client's wall
-    clock. ``accepted`` is the last cluster that an operator has accepted, in this epoch or an earlier one.
-    ``goes_on`` is only for engines. It says that rows of earlier epochs stand on the feed's topics, and that
-    this epoch adds the rows above its start to them.
+    has the secrets, and stays out of ``repr``. ``sink`` is the same URI, parsed. ``created_ns`` is the wall
+    clock of the client at the creation of the feed, in nanoseconds. ``accepted`` is the last cluster that an
+    operator has accepted, in this epoch or an earlier one. ``goes_on`` is only for engines. It says that rows
+    of earlier epochs stand on the feed's topics, and that this epoch adds the rows above its start to them.
     """
 
     id: FeedId
@@ -204,9 +207,9 @@ class FeedDefinition:
     def may_go_on(self) -> bool:
         """Whether earlier epochs may have written rows that count.
 
-        ``goes_on`` says so. Definitions that earlier versions stored do not have it. Such a definition of a
-        later epoch with a cursor also counts as going on, unless its epoch begins anew on an accepted
-        cluster.
+        If ``goes_on`` is true, they may. Definitions that earlier versions stored have no ``goes_on``. So a
+        definition without it also counts as going on if it has a cursor and its epoch is not the first,
+        unless this epoch begins anew on an accepted cluster.
         """
         if self.goes_on or self.epoch == FIRST_EPOCH or self.options.cursor is None:
             return self.goes_on
@@ -295,7 +298,10 @@ def targets_from_json(stored: Mapping[str, Any]) -> tuple[FeedTarget, ...]:
 
 
 def _topic(stored: Mapping[str, Any]) -> str:
-    """Read a target's topic; a survey of a log has none. Raises ``ValueError`` for what is no topic."""
+    """Read a target's topic, which is empty in a survey of a log.
+
+    Raises ``ValueError`` for a text that is no topic's name.
+    """
     topic = text(stored, "topic")
     if topic and not is_topic_name(topic):
         raise ValueError("a target's topic is no name of a topic")

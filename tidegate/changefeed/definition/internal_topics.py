@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: ``<prefix>raftlog`` is a log, whatever its prefix. ``<prefix>requests`` may also be a table's topic: with a
-#: prefix it belongs to a source only if such a log exists beside it (`log_beside`).
+#: ``<prefix>raftlog`` is a log, whatever its prefix. ``<prefix>requests`` may also be a table's topic. If its
+#: prefix is not empty, it belongs to a source only if the log with the same prefix exists (`log_beside`).
 _SHAPES: Final = (
     (re.compile(r"__.*"), "one of Kafka's own"),
     (re.compile(r"_schemas"), "the schema registry's"),
@@ -28,7 +28,10 @@ _REQUESTS: Final = "requests"
 
 
 def internal_kind(topic: str) -> str:
-    """Return what a topic of this name is, if no feed may write to it; an empty text for other names."""
+    """Return which kind of topic the name belongs to, if no feed may write to it: ``the log of a source``.
+
+    Return an empty text for other names.
+    """
     return next((kind for shape, kind in _SHAPES if shape.fullmatch(topic)), "")
 
 

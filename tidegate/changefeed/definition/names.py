@@ -77,7 +77,7 @@ def _escape_all(text: str) -> str:
 
 
 def _escaped(code_point: int) -> str:
-    # U+10000 has five digits, as in the source, whose limit is one too high.
+    # U+10000 gets five digits and not eight, as in CockroachDB, whose limit is one too high.
     return f"_u{code_point:04x}_" if code_point <= 0x10000 else f"_u{code_point:08x}_"
 
 

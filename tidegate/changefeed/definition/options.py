@@ -30,7 +30,8 @@ class Envelope(enum.Enum):
     """The form of a record's value. ``encoding/envelopes/`` has a module for each."""
 
     WRAPPED = "wrapped"
-    """``{"after": {...}}`` with the asked-for members beside it; a deletion has ``"after": null``."""
+    """``{"after": {...}}``, and beside it the members that options ask for; a deletion has
+    ``"after": null``."""
     ROW = "row"
     """The row itself, timestamps under ``__crdb__``; a deletion has an empty value."""
     KEY_ONLY = "key_only"

@@ -37,7 +37,10 @@ _FRAMES_BYTES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Oversize:
-    """The content of the header. ``size_bytes`` is what the row would have taken, as `RowLimit` counts it."""
+    """The content of the header `OVERSIZE_HEADER`: it describes the row whose value was left out.
+
+    ``size_bytes`` is the size of the whole row, as `RowLimit` counts it.
+    """
 
     size_bytes: int
     deleted: bool
@@ -56,7 +59,7 @@ class Oversize:
 
 
 def read_oversize(headers: Sequence[tuple[str, bytes | None]]) -> Oversize | None:
-    """Return what the headers say of a row whose value was left out; ``None`` if they do not speak of one.
+    """Return the content of the header `OVERSIZE_HEADER`; ``None`` if ``headers`` do not have this header.
 
     Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``RecursionError`` for a header that no feed can
     have written.
@@ -80,8 +83,9 @@ class RowLimit:
     """The most bytes that one row of a feed may have, and what is written in place of a larger row.
 
     The limit counts key and value as they are written, and the headers of the feed and of the row. It does
-    not count the header of provenance, which may differ between copies of a row. ``constants`` are the
-    headers that every row has. The row's own headers are left out together with its value.
+    not count the header of provenance, which may differ between copies of a row. ``framed`` says that key and
+    value get the prefixes of schema ids, which count. ``constants`` are the headers that every row has. The
+    row's own headers are left out together with its value.
     """
 
     max_bytes: int
@@ -90,13 +94,20 @@ class RowLimit:
 
     @property
     def room_for_row(self) -> int:
-        """The most bytes of key and value, without schema-id prefixes, of a row without own headers."""
+        """The most bytes that key and value may have together if the row has no headers of its own.
+
+        Schema-id prefixes are not counted.
+        """
         return self.max_bytes - self._other_bytes(self.constants)
 
     def applied(
         self, row: Row, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers
     ) -> tuple[bytes | None, Headers]:
-        """Return the value and the headers of the row's record; ``timestamp`` is that of its version."""
+        """Return the value and the headers that the row's record gets.
+
+        A row within the limit keeps its own. A larger row gets an empty value, the constant headers and the
+        header `OVERSIZE_HEADER`. ``timestamp`` is that of the row's version.
+        """
         size = len(key) + len(value or b"") + self._other_bytes(headers)
         if size <= self.max_bytes:
             return value, headers

@@ -132,7 +132,10 @@ def _hidden(name: str, value: str) -> bool:
 
 @remembered
 def parse_registry_uri(text: str) -> RegistryUri:
-    """Read a registry's URL. Raises ``StatementError``, without a position and without secrets."""
+    """Read a registry's URL.
+
+    Raises ``StatementError`` for a text that is no such URL. The error has no position and no secrets.
+    """
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port

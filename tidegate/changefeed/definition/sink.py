@@ -132,7 +132,11 @@ def require_shared_connection(sink: SinkUri) -> None:
 
 @remembered
 def parse_sink_uri(text: str) -> SinkUri:
-    """Read a sink URI. Raises ``StatementError``, without a position and without secrets."""
+    """Read a sink URI.
+
+    Raises ``StatementError`` for a URI that this version does not take. The error has no position and no
+    secrets.
+    """
     try:
         parts = urlsplit(text)
     except ValueError:

@@ -30,7 +30,7 @@ def share_a_server(some: Iterable[str], others: Iterable[str]) -> bool:
 
 
 def other_cluster(sink: SinkUri, bootstrap_servers: str) -> tuple[str, ...]:
-    """Return the servers of a sink if it shares none with ``bootstrap_servers``; else nothing."""
+    """Return the servers of a sink if none of them is in ``bootstrap_servers``; otherwise an empty tuple."""
     servers = sink_servers(sink)
     own = normal_servers(bootstrap_servers.split(","))
     return () if share_a_server(servers, own) else servers

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 def text(stored: Mapping[str, Any], name: str) -> str:
-    """Return a text that has a UTF-8 form: it holds no half of a surrogate pair."""
+    """Return the member if it is a text that has a UTF-8 form: it holds no half of a surrogate pair."""
     return plain_text(stored[name], name)
 
 
@@ -40,39 +40,39 @@ def plain_text(value: object, name: str) -> str:
 
 
 def whole(stored: Mapping[str, Any], name: str, low: int = 0, high: int = MAX_INT64) -> int:
-    """Return a whole number from ``low`` to ``high``."""
+    """Return the member if it is a whole number from ``low`` to ``high``, both included."""
     return plain_whole(stored[name], name, low, high)
 
 
 def plain_whole(value: object, name: str, low: int = 0, high: int = MAX_INT64) -> int:
-    """Return ``value`` if it is a whole number from ``low`` to ``high``."""
+    """Return ``value`` if it is a whole number from ``low`` to ``high``, both included."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name} is no whole number from {low} to {high}")
     return value
 
 
 def signed(stored: Mapping[str, Any], name: str) -> int:
-    """Return a whole number of 64 bits, which may be below zero."""
+    """Return the member if it is a whole number of 64 bits, which may be below zero."""
     return whole(stored, name, MIN_INT64)
 
 
 def timestamp(stored: Mapping[str, Any], name: str) -> Timestamp:
-    """Return a timestamp from its text form."""
+    """Return the timestamp of which the member is the text form: ``1.0000000002``."""
     return parse_decimal(text(stored, name))
 
 
 def hexadecimal(stored: Mapping[str, Any], name: str) -> bytes:
-    """Return bytes from their hexadecimal form."""
+    """Return the bytes of which the member is the hexadecimal form."""
     return bytes.fromhex(text(stored, name))
 
 
 def optional(read: Callable[[Mapping[str, Any], str], _T], stored: Mapping[str, Any], name: str) -> _T | None:
-    """Return what ``read`` returns; ``None`` for a member that is null."""
+    """Return what ``read`` returns for the member; ``None`` if the member is null."""
     return None if stored[name] is None else read(stored, name)
 
 
 def flag(stored: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
-    """Return true or false; ``default`` when the member is missing."""
+    """Return the member if it is true or false; ``default`` if the member is missing."""
     value = stored.get(name, default)
     if not isinstance(value, bool):
         raise ValueError(f"{name} is neither true nor false")  # noqa: TRY004 - as above
@@ -80,7 +80,7 @@ def flag(stored: Mapping[str, Any], name: str, *, default: bool = False) -> bool
 
 
 def items(stored: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a list."""
+    """Return the member if it is a list."""
     return plain_items(stored[name], name)
 
 
@@ -92,7 +92,7 @@ def plain_items(value: object, name: str) -> list[Any]:
 
 
 def members(stored: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return an object."""
+    """Return the member if it is an object."""
     return plain_members(stored[name], name)
 
 
@@ -104,7 +104,7 @@ def plain_members(value: object, name: str) -> dict[str, Any]:
 
 
 def id_of_feed(stored: Mapping[str, Any], name: str) -> str:
-    """Return the id of a feed: 1 to 64 letters, digits, ``_`` and ``-``."""
+    """Return the member if it is the id of a feed: 1 to 64 letters, digits, ``_`` and ``-``."""
     value = text(stored, name)
     if _FEED_ID.fullmatch(value) is None:
         raise ValueError(f"{name} is no feed id")
@@ -112,7 +112,7 @@ def id_of_feed(stored: Mapping[str, Any], name: str) -> str:
 
 
 def number_of(name: str) -> int:
-    """Return the number of a log partition from a member's name."""
+    """Return the number of the log partition that is the name of a member: 12 for ``"12"``."""
     if _NUMBER.fullmatch(name) is None or int(name) > MAX_INT32:
         raise ValueError("a log partition has no number")
     return int(name)

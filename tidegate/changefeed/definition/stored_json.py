@@ -1,15 +1,15 @@
 """The stored form of all records on the jobs, control and acknowledgement topics: JSON with a version.
 
 The version is that of the format, the same for all kinds of records. A reader accepts its own version and
-older ones, and refuses newer ones, because a field that it does not know may change what the others mean. A
-record is one of a newer version if it is a JSON object in UTF-8 whose ``v`` is a whole number above ours, up
-to 1,000, and whose ``kind`` is a word: every version writes both. Anything else that cannot be read is a
+older ones, and refuses newer ones, because a field that it does not know may change what other fields mean.
+A record is one of a newer version if it is a JSON object in UTF-8 whose ``v`` is a whole number above ours,
+up to 1,000, and whose ``kind`` is a word: every version writes both. Anything else that cannot be read is a
 foreign record, and is skipped (docs/security.md#foreign-records).
 
 * Version 2 has more options in a feed's definition, which an older worker would ignore. A definition of
   version 1 has none of them, and is read with their defaults.
 * Version 3 has starts in the past, initial scans, feeds that have succeeded, and sinks on other clusters than
-  the workers' own. An older worker would leave out the first two.
+  the workers' own. An older worker would ignore starts in the past and initial scans.
 * Version 4 has feeds that another engine runs.
 * Version 5 has feeds that leave out the values of rows that are too large.
 * Version 6 has secrets by name. Only definitions have this version.

@@ -33,7 +33,10 @@ def unknown_parameters(fault: str, unknown: Sequence[str], known: Sequence[str])
 
 
 def bool_parameter(given: Mapping[str, str], name: str) -> bool:
-    """Return a truth value, false when it is not given. Raises ``StatementError``."""
+    """Return the truth value of a parameter, false if it is not given.
+
+    Raises ``StatementError`` for a text that is no truth value.
+    """
     value = given.get(name, "false")
     if value not in _BOOLS:
         raise StatementError(f"param {name} must be a bool: true or false")
@@ -41,7 +44,10 @@ def bool_parameter(given: Mapping[str, str], name: str) -> bool:
 
 
 def pem_parameter(given: Mapping[str, str], name: str) -> bytes:
-    """Return PEM text that was given in base 64, empty when it is not given. Raises ``StatementError``."""
+    """Return the PEM text of a parameter, which has it in base 64; empty if the parameter is not given.
+
+    Raises ``StatementError`` for a text that is not base 64 of PEM.
+    """
     # An unescaped + in a query means a space, but people paste base 64 as it is.
     text = given.get(name, "").replace(" ", "+")
     try:

@@ -1,6 +1,6 @@
-"""SQL types as Arrow types, and the values of records as values of these.
+"""SQL types as Arrow types, and the conversion of records' values to values of these types.
 
-It is the only such mapping of the project: tables that are loaded and batches of subscriptions use it.
+This is the only such mapping of the project: tables that are loaded and batches of subscriptions use it.
 pyarrow is in extras, so only what needs Arrow imports this module.
 
 | SQL | Arrow, and Parquet |
@@ -13,7 +13,7 @@ pyarrow is in extras, so only what needs Arrow imports this module.
 | DATE | date; those outside the years 1 to 9999 have no form |
 | TIMESTAMP | timestamp in microseconds, without a zone; the same years |
 | TIMESTAMPTZ | timestamp in microseconds, UTC; the same years |
-| ARRAY | a list of these |
+| ARRAY | a list of the element's form |
 | GEOMETRY, GEOGRAPHY with Avro | binary: EWKB |
 | BIT with Avro | refused |
 | JSONB | string: JSON text, strings in quotes |
@@ -89,9 +89,10 @@ def arrow_array(name: str, type_text: str, form: ArrowForm, values: Sequence[Any
 
 
 def usual_timestamps(arrow_type: pa.DataType, texts: pa.Array) -> pa.Array | None:
-    """Return timestamps whose texts all have the form in which JSON feeds print them.
+    """Return the timestamps of ``texts``, if all have the form in which JSON feeds print timestamps.
 
-    ``None`` for all other texts, and if ``arrow_type`` is no type of timestamps.
+    Return ``None`` if one has another form or names no day of the calendar, or if ``arrow_type`` is no type
+    of timestamps.
     """
     if not pa.types.is_timestamp(arrow_type):
         return None
@@ -130,7 +131,8 @@ def arrow_form(sql_type: SqlType, record_format: Format) -> ArrowForm:
 
     The function depends on the record's format. ``None`` stands for values that need no conversion.
 
-    Raises ``UnsupportedTable``, whose text is the end of a sentence about the column.
+    Raises ``UnsupportedTable`` for BIT in an Avro feed. The error's text is the end of a sentence about the
+    column.
     """
     match sql_type.kind:
         case Kind.ARRAY if sql_type.element is not None:

@@ -26,7 +26,8 @@ _RESOLVED: Final = "resolved"
 class AvroDecoder:
     """Reads the Avro records of one feed.
 
-    Columns have the values that ``AvroReader`` gives them.
+    Columns have the values that ``AvroReader`` gives them. If the options are not the ``whole`` options of
+    the feed, records may have any member of their envelope.
     """
 
     __slots__ = ("_envelope", "_oversize", "_read_row", "fields", "row_keys", "tombstones", "value_members")

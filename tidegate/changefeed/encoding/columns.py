@@ -15,7 +15,8 @@ def public_columns(table: TableDescriptor) -> list[Column]:
 def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
     """Return the columns that a row's record shows, in table order.
 
-    Virtual columns, which are always null, are shown if the feed asks for them.
+    Virtual columns, which are always null, are shown if the feed asks for them. The column that
+    ``headers_json_column_name`` names is not shown.
     """
     virtual = options.virtual_columns is VirtualColumns.NULL
     hidden = options.headers_json_column_name or None  # a column may have no name

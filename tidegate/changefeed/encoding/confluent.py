@@ -14,7 +14,7 @@ from tidegate.errors import MalformedRecord
 
 _MAGIC: Final = b"\x00"
 _PREFIX_BYTES: Final = 5
-#: Ids are signed 32-bit numbers in the registry, and positive.
+#: Ids are signed 32-bit numbers in the registry, and not negative.
 MAX_SCHEMA_ID: Final = 2**31 - 1
 
 
@@ -36,7 +36,7 @@ class RecordSchemas(NamedTuple):
 class NewSubjects(NamedTuple):
     """Subjects under which nobody may have registered a schema before a feed begins.
 
-    An attempt to begin may have left schemas there: those are ``own``.
+    An earlier attempt to begin the feed may have registered schemas there. Those are ``own``.
     """
 
     names: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def frame_prefix(schema_id: int) -> bytes:
 
 
 def unframe(data: bytes) -> tuple[int, bytes]:
-    """Return the schema id and the body. Raises ``MalformedRecord``."""
+    """Return the schema id and the body. Raises ``MalformedRecord`` for bytes without a frame."""
     if len(data) < _PREFIX_BYTES or data[:1] != _MAGIC:
         raise MalformedRecord(
             f"not framed by a schema registry's serializer (a zero byte and a schema id): {data[:16].hex()}"

@@ -35,7 +35,10 @@ CONSTANT_NAMES: Final = frozenset(
 
 
 def source_constants(table: TableDescriptor, options: FeedOptions) -> dict[str, SourceValue]:
-    """Return the members of ``source`` that describe the table; none unless they are asked for."""
+    """Return the members of ``source`` that describe the table.
+
+    There are none unless ``enriched_properties`` has ``source``.
+    """
     if not options.enriched_source:
         return {}
     names = {column.id: column.name for column in table.columns}

@@ -26,7 +26,10 @@ _FLOAT4: Final = struct.Struct("<f")
 
 
 class KeyPrecision(NamedTuple):
-    """The kinds of datums that a form of keys cuts to the microsecond, in columns and in items of arrays.
+    """The precision of a form of keys.
+
+    Datums of the kinds in ``columns`` are cut to the microsecond. So are items of arrays of the kinds in
+    ``items``.
 
     If ``float4_bits`` is 32, a FLOAT4 in a key has 32 bits. Otherwise it has all bits that are stored.
     """

@@ -13,7 +13,7 @@ _SCHEMA_CHARACTERS: Final = 600
 
 
 def quoted_record(key: bytes | None, value: bytes | None) -> str:
-    """Return ``key b'..', value b'..'``, each up to a bound. The reader names the record's place."""
+    """Return ``key b'..', value b'..'``, each up to a bound. The caller adds where the record stands."""
     return f"key {_quoted(key, _KEY_BYTES)}, value {_quoted(value, _VALUE_BYTES)}"
 
 

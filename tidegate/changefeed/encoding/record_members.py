@@ -27,7 +27,10 @@ class Stamps(TypedDict, total=False):
 def change_record(
     key: tuple[Value, ...], value: Mapping[str, Value], members: ValueMembers, letters: frozenset[str]
 ) -> RowRecord:
-    """Return the record of a change from its members. ``letters`` are those of its operations."""
+    """Return the record of a change from the members of its value.
+
+    ``letters`` are all letters that the feed's envelope has for operations.
+    """
     members.value.require(value.keys())
     row, previous, op = nullable_row(value["after"]), nullable_row(value.get("before")), value["op"]
     if op not in letters or (op == DELETE) != (row is None):

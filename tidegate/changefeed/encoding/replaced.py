@@ -48,6 +48,9 @@ CHANGES: Final = ChangeForm()
 def require_previous(row: Row, options: FeedOptions, form: ChangeForm) -> tuple[Datum, ...]:
     """Return the datums that the row replaced; empty if there was no row, and for rows of a scan.
 
+    If ``form.shows_missing`` is true, the deletion of a row that was not there gets the datums of its key,
+    and NULL for all other columns.
+
     Raises ``RowError`` when the log does not say what the row replaced, or when the replaced row cannot be
     read. A guess would call a changed row a new one, or show an old value that never existed.
     """
@@ -77,7 +80,9 @@ def _key_alone(row: Row) -> tuple[Datum, ...]:
 
 
 def operation(row: Row, previous: tuple[Datum, ...], form: ChangeForm) -> str:
-    """Return how the row changed ``previous``. The deletion of a row that was not there is a deletion too.
+    """Return the letter of the operation that put ``row`` in the place of ``previous``.
+
+    The deletion of a row that was not there is a deletion too.
 
     Source: CockroachDB ``pkg/ccl/changefeedccl/encoder_json.go``, ``deduceOp``.
     """

@@ -20,7 +20,9 @@ from tidegate.hlc import ResolvedTimestamp, parse_decimal
 
 
 def resolved_topic_fault(name: str, row_topics: Iterable[str]) -> str:
-    """Return why ``name`` cannot be the ``resolved_topic`` of a feed with these topics of rows, or nothing.
+    """Return why ``name`` cannot be the ``resolved_topic`` of a feed with these topics of rows.
+
+    Return an empty text if it can.
 
     The name is not escaped, since it is no SQL name: users have to find the topic under the name they gave.
     """

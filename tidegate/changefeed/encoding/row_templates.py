@@ -101,7 +101,7 @@ class ChangeShape(enum.Enum):
 
 
 class ReplacedTemplates(NamedTuple):
-    """The values of a row that replaced another one, and of a deletion that removed one."""
+    """The template of the value of a row that replaced another one, and that of a deletion of a row."""
 
     updated: Filling | Body
     deleted: Filling | Body
@@ -114,9 +114,9 @@ class RowTemplates(NamedTuple):
     only for a deletion where no row was; then the encoder needs to know the row before. ``scanned`` is the
     value of a row that an initial scan found; if it is ``None``, such a row has the value of a new row. A
     value without text is written as ``empty``. With ``tombstones`` a record without a value follows that of a
-    deletion. A row whose key and value have more than ``max_bytes`` bytes is written in another way.
-    ``headers`` are those of every row. With ``schemas`` key and value still have to be framed with the
-    schemas' ids.
+    deletion. A row whose key and value together have more than ``max_bytes`` bytes is not written by these
+    templates (`RowLimit`). ``headers`` are those of every row. With ``schemas`` key and value still have to
+    be framed with the schemas' ids.
     """
 
     key: Filling | Body

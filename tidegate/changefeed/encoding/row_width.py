@@ -31,7 +31,7 @@ _TIMES_OF_OTHERS: Final = 6.0
 
 
 class RowWidth(NamedTuple):
-    """A row's estimated length in a record: ``fixed`` bytes, and ``times`` those that it has in the log."""
+    """A row's estimated length in a record: ``fixed`` bytes, plus ``times`` times its bytes in the log."""
 
     fixed: int
     times: float
@@ -45,9 +45,11 @@ NO_ROWS: Final = RowWidth(0, 0.0)
 
 
 class TableLengths(NamedTuple):
-    """Lengths that bound a table's rows: how many columns it has, and the bytes of its names in JSON.
+    """Lengths that bound a table's rows.
 
-    A value of the table is at most ``times`` as long in a record as in the log.
+    ``columns`` is the number of columns. ``column_names`` are the bytes that the names of all columns have in
+    JSON, together; ``own_names`` are those of the names of the table, its schema and its database. A value of
+    the table is at most ``times`` times as long in a record as in the log.
     """
 
     columns: int

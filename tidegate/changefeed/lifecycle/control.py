@@ -33,9 +33,9 @@ from tidegate.errors import ForeignRecord
 from tidegate.hlc import ZERO, Timestamp, parse_decimal
 
 #: The time, in seconds, for which a log partition that registered a feed is held for its ``Activate``
-#: (docs/protocols/held-partitions.md). After that the partition goes on without the message. A round over all
-#: partitions takes a fraction of a second, and the topics of a feed some seconds more. A message that takes
-#: longer than this limit may never come.
+#: (docs/protocols/held-partitions.md). After that the partition goes on without the message. The answers of
+#: all partitions take a fraction of a second, and the creation of the feed's topics takes some seconds more.
+#: A message that takes longer than this limit may never come.
 HELD_LIMIT_S: Final = 300.0
 
 
@@ -110,7 +110,8 @@ def control_key(feed_id: FeedId) -> bytes:
 def read_control(value: bytes) -> ControlMessage:
     """Read a message of the control topic.
 
-    Raises ``ForeignRecord``, and ``StateError`` for a message of a newer version.
+    Raises ``ForeignRecord`` for bytes that are no such message, and ``StateError`` for a message of a newer
+    version.
     """
     return stored_json.load(value, _MESSAGES, "a message of the control topic")
 
@@ -226,7 +227,11 @@ def ack_key(ack: Ack) -> bytes:
 
 
 def read_ack(value: bytes) -> Ack:
-    """Read an acknowledgement. Raises ``ForeignRecord``, and ``StateError`` for one of a newer version."""
+    """Read an acknowledgement.
+
+    Raises ``ForeignRecord`` for bytes that are no acknowledgement, and ``StateError`` for one of a newer
+    version.
+    """
     return stored_json.load(value, _ACKS, "an acknowledgement of the control topic")
 
 

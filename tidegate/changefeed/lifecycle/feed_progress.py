@@ -23,7 +23,7 @@ class FeedProgress:
         self._marked: ResolvedTimestamp | None = None
 
     def begin(self, left: FeedView) -> FeedFrontier:
-        """Return the frontier as the epoch's last owner left it."""
+        """Return the frontier as the epoch's last owner left it; ``left`` has the feed's stored records."""
         progress, taken = left.progress, left.current_takeover
         if progress is not None and progress.epoch == self._definition.epoch:
             self._read_up_to.update(progress.positions)
@@ -48,7 +48,7 @@ class FeedProgress:
         self._marked = marker if self._marked is None else max(marker, self._marked)
 
     def record(self, frontier: FeedFrontier, high_water: ResolvedTimestamp) -> ProgressRecord:
-        """Return what to persist: a high-water of the frontier, and the log positions that belong to it."""
+        """Return the record to persist: a high-water of the frontier, and the log positions that fit it."""
         for partition, offset in frontier.positions.items():
             self._read_up_to[partition] = max(offset + 1, self._read_up_to.get(partition, 0))
         definition = self._definition

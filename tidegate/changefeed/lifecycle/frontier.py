@@ -1,9 +1,9 @@
 """Decides markers: the minimum of the ranges' checkpoints over all target spans of a feed.
 
 A checkpoint of a range says up to where the rows of its span are complete and acknowledged. The feed is
-complete up to the minimum over its target spans. A part of them that no range has reported holds it back.
-That minimum is the feed's high-water: it is persisted first, then written as a marker to every partition of
-every output topic (docs/protocols/markers.md).
+complete up to the minimum over its target spans. A part of these spans that no range has reported holds the
+minimum back. The minimum is the feed's high-water: it is persisted first, then written as a marker to every
+partition of every output topic (docs/protocols/markers.md).
 
 A feed that begins with a scan has to write rows at its start, so its spans begin at zero. A checkpoint names
 the feed only while the partition has no gap for it. So the scan is done once the spans have reached the start
@@ -115,7 +115,10 @@ class FeedFrontier:
         return self._seen > seen
 
     def due_marker(self) -> ResolvedTimestamp | None:
-        """Return the marker that is due: the high-water, if it is far enough above the last marker."""
+        """Return the marker that is due: the high-water, if it is far enough above the last marker.
+
+        Return ``None`` if no marker is due.
+        """
         high_water = self.high_water
         if self._interval_ns is None or high_water <= self._silent_to:
             return None
@@ -144,7 +147,10 @@ class FeedFrontier:
         return spans_ahead(self.spans.entries(), high_water)
 
     def laggard(self) -> Span | None:
-        """Return the span that holds the high-water back; the first of several."""
+        """Return the span that holds the high-water back; of several, that with the lowest start key.
+
+        Return ``None`` if the feed has no spans.
+        """
         lowest = self.spans.lowest_entry()
         return None if lowest is None else lowest[0]
 

@@ -6,8 +6,8 @@ overwrite what another one wrote:
 | part | writer | says |
 |---|---|---|
 | definition | client | what to feed, and to where |
-| drop | client | stop it for good |
-| state | jobs agent | pending ... failed, the start, the resolved targets, the error or what it waits for |
+| drop | client | end the feed |
+| state | jobs agent | pending ... failed, the start, the targets, the error or what the feed waits for |
 | progress | frontier agent | the high-water, and the log positions that belong to it |
 | spans | frontier agent | which spans are far above the high-water; its loss costs time only |
 | takeover | jobs agent | where a feed that was moved to this engine goes on (docs/protocols/hand-over.md) |
@@ -116,11 +116,12 @@ class StateRecord:
     """The state to which the jobs agent has brought a feed.
 
     From ``STARTING`` on, ``start`` is the timestamp above which the feed emits. An initial scan reads the
-    tables as of ``start``. ``targets`` are the resolved tables. ``positions`` are the log offsets, by log
-    partition, from which on the feed reads. ``error`` is a sentence; it is empty unless the feed failed, is
-    held, or is pending because it waits for something that may not come. ``sink_cluster`` is the id of the
-    Kafka cluster that has the topics, empty for the workers' own. ``topics`` is what is known of the feed's
-    topics. While the feed is pending, it says which ones the feed is about to create.
+    tables as of ``start``. ``targets`` are the tables as they were found when the feed began. ``positions``
+    are the log offsets, by log partition, from which on the feed reads. ``error`` is a sentence; it is empty
+    unless the feed failed, is held, or is pending because it waits for something that may not come.
+    ``sink_cluster`` is the id of the Kafka cluster that has the topics, empty for the workers' own.
+    ``topics`` is what is known of the feed's topics. While the feed is pending, it says which topics the feed
+    is about to create.
     """
 
     feed_id: FeedId
@@ -292,8 +293,8 @@ def parse_key(key: bytes | None) -> tuple[FeedId, Part, FeedEpoch]:
 def read_job_record(key: bytes | None, value: bytes) -> JobRecord:
     """Read one record of the jobs topic.
 
-    Raises ``ForeignRecord``. Raises ``StateError`` for a record of a newer version, also for a part that this
-    version does not know.
+    Raises ``ForeignRecord`` for a record that tidegate did not write. Raises ``StateError`` for a record of a
+    newer version, also for a part that this version does not know.
     """
     try:
         feed_id, part, epoch = parse_key(key)

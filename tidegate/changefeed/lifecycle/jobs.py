@@ -67,7 +67,10 @@ class FeedView:
 
     @property
     def status(self) -> FeedState:
-        """The state to show. A drop counts from the wish on; another epoch's state does not count."""
+        """The state to show: dropped as soon as a drop is stored, else the state in the definition's epoch.
+
+        Without a state in that epoch the feed is pending.
+        """
         if self.drop is not None:
             return FeedState.DROPPED
         state = self.current_state
@@ -97,7 +100,7 @@ class FeedView:
 
     @property
     def beginning(self) -> StateRecord | TakeoverRecord | None:
-        """The record that has the feed's start, from whatever epoch; ``None`` before the feed has begun."""
+        """The record that has the feed's start, from any epoch; ``None`` before the feed has begun."""
         if self.takeover is not None and self.takeover.start is not None:
             return self.takeover
         return None if self.state is None or self.state.start is None else self.state
@@ -142,7 +145,8 @@ class JobsView:
     def apply(self, key: bytes | None, value: bytes | None) -> FeedId:
         """Take in one record and return its feed.
 
-        Raises ``ForeignRecord``, and ``StateError`` for a newer version; the view then stays as it was.
+        Raises ``ForeignRecord`` for a record that tidegate did not write, and ``StateError`` for one of a
+        newer version. The view then stays as it was.
         """
         record = None if value is None else read_job_record(key, value)
         feed_id, part, epoch = parse_key(key)
@@ -175,7 +179,10 @@ class JobsView:
         return {name: known.of(name) for name in names}
 
     def edges(self, names_of: NamesOf) -> list[FeedId]:
-        """Return the first and the last feed of each name that ``names_of`` returns, by id."""
+        """Return, for each name that ``names_of`` returns, the first and the last of the feeds that have it.
+
+        The first and the last are those by id. The result is sorted by id, and each feed is there once.
+        """
         groups = self._known(names_of).groups()
         return sorted({each for feeds in groups for each in (feeds[0], feeds[-1])})
 

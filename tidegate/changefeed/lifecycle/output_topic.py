@@ -21,7 +21,7 @@ class TopicOrigin(enum.Enum):
     """The origin of a feed's topic: who created it."""
 
     UNKNOWN = "unknown"
-    """It was there before the feed had looked at it."""
+    """Nobody knows who created it."""
     ANNOUNCED = "announced"
     """It was missing, and the feed was about to create it. Whoever created it may have died before storing
     that it is created."""

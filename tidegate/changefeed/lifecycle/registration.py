@@ -83,7 +83,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """The step to create the output topics, and then to store ``starting_state`` of it and of the targets.
+    """The step to create the output topics, and then to store ``starting_state(...)``.
 
     ``tables`` are the definition's, in its order; ``positions`` are log offsets by log partition. A feed that
     was taken over has ``targets`` already, and no ``tables``: it keeps its targets, on the cluster with the
@@ -361,7 +361,7 @@ def _before_start(
 
 
 def _failed_before(feed: FeedView, definition: FeedDefinition, former: Answers) -> str:
-    """Return why an earlier epoch of the feed failed, or nothing.
+    """Return why an earlier epoch of the feed failed; an empty text if none did.
 
     The versions that a failed epoch missed do not come in the next epoch. The failure may be in the state
     that was stored while the feed was moved, or known only to the feed's partitions.
@@ -392,7 +392,9 @@ def _known_ids(answers: Iterable[Registered]) -> dict[TableName, set[int]]:
 def _table_fault(
     definition: FeedDefinition, known: Mapping[TableName, set[int]], refused: Sequence[str]
 ) -> str:
-    """Return why the tables cannot be fed, or nothing. A descriptor that only some partitions have is enough.
+    """Return why the feed cannot have its tables; an empty text if it can.
+
+    It is enough if one partition has the descriptor of a table.
 
     ``refused`` are the descriptors that a partition could not accept. Every partition gets the same
     descriptors.
@@ -447,7 +449,7 @@ def _after_start(
 
 
 def _internal_topic(definition: FeedDefinition, stored: StateRecord) -> str:
-    """Return why a stored state may not be acted on, or nothing.
+    """Return why the jobs agent must not follow a stored state; an empty text if it may.
 
     Whoever can write to the jobs topic can store a state that names any topic, and no engine has checked
     that.
@@ -458,7 +460,10 @@ def _internal_topic(definition: FeedDefinition, stored: StateRecord) -> str:
 
 
 def _scan_was_all(feed: FeedView, definition: FeedDefinition) -> bool:
-    """Return whether the feed is a scan that is done. A partition that fails after that changes nothing."""
+    """Return whether the feed is an initial scan only, and this scan is done.
+
+    A partition that fails after that changes nothing.
+    """
     begun = feed.current_state or feed.current_takeover
     if definition.options.initial_scan is not InitialScan.ONLY or begun is None or begun.start is None:
         return False
@@ -475,10 +480,11 @@ def _ending(
 ) -> Step:
     """Return the next step to end a feed: first to store the end, then to have partitions forget the feed.
 
-    The record says where the feed began, in whatever epoch, since it may replace the record that said so. If
-    the feed has had targets, or is beyond its first epoch, every partition may know it, whichever answers are
-    left. Otherwise only the partitions that have answered are asked. The feed's topics are free for another
-    feed once all partitions have answered.
+    The record of the end also has the start, the targets and the topics with which the feed began, even in an
+    earlier epoch, since this record may replace the one that had them. If the feed has had targets, or is
+    beyond its first epoch, any partition may know it, even one whose answer is lost. So all are asked.
+    Otherwise only the partitions that have answered are asked. The feed's topics are free for another feed
+    once all partitions have answered.
     """
     stored = feed.current_state
     known, began = stored or StateRecord(definition.id, definition.epoch, state), feed.beginning

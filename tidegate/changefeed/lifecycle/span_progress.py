@@ -1,8 +1,9 @@
 """The progress of single spans above a feed's high-water, in a form that is small enough to be stored often.
 
 A single slow span (a quarantined range, a table that is scanned) holds the high-water down for as long as it
-is slow, while all other spans go on. The progress of these is kept for a restart. It need not be exact: a
-timestamp may be rounded down, and a span may be left out, since that only understates what is on the topics.
+is slow, while all other spans go on. The progress of these other spans is kept for a restart. It need not be
+exact: a timestamp may be rounded down, and a span may be left out. Then more of the feed is on its topics
+than the stored progress says, which does no harm.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def takeover(
     """Return what the definition's epoch takes over; the other arguments are the last records of earlier
     epochs.
 
-    Nobody may write progress of these epochs any more.
+    The caller has made sure that nobody writes progress of these epochs any more.
     """
     start = None if state is None else state.start
     targets = () if state is None else state.targets
@@ -125,7 +125,7 @@ def _topics(
 ) -> OutputTopics:
     """Return what is known of the feed's topics on its cluster.
 
-    An epoch that has not begun there knows less.
+    If the last epoch has not begun there, its state may have less than ``former``.
     """
     if state is not None and state.topics and _has_begun_there(definition, state):
         return state.topics

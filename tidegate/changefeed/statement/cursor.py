@@ -7,8 +7,8 @@
 | timestamp, of SQL or RFC 3339; UTC if it has no offset | ``2018-09-06 14:07:35.577149+00:00`` |
 | time before now | ``-1h``, ``-90s`` |
 
-Source: CockroachDB ``pkg/sql/sem/asof`` (``DatumToHLC``); error texts begin as there. Of SQL's intervals
-only those that are durations too can be read, and of its dates only those in ISO's form.
+Source: CockroachDB ``pkg/sql/sem/asof`` (``DatumToHLC``); error texts begin as CockroachDB's do. Of SQL's
+intervals only those that are durations too can be read, and of its dates only those in ISO's form.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def define_feed(statement: str, feed_id: FeedId, created_ns: int) -> DefinedFeed
     """Return the first epoch of a feed, as its statement defines it; ``created_ns`` is the caller's wall
     clock.
 
-    Raises ``StatementError``, where possible with the position, the line and a caret.
+    Raises ``StatementError`` for a statement that this version does not take. Where possible the error has
+    the position, and the line with a caret.
     """
     parsed = parse_statement(statement)
     try:

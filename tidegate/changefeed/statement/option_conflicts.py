@@ -24,9 +24,9 @@ _MEMBERS: Final = ("key_in_value", "topic_in_value", "updated", "mvcc_timestamp"
 
 
 def find_conflict(given: Given) -> str:
-    """Return why these options cannot be combined, or nothing.
+    """Return why these options cannot be combined; an empty text if they can.
 
-    All options are known, and have values that they take.
+    The caller has checked that every option is known and has a value that it takes.
     """
     return next(filter(None, (conflict(given) for conflict in _CONFLICTS)), "")
 
@@ -124,7 +124,7 @@ def _enriched_only(given: Given) -> str:
 
 
 def _members_without_room(given: Given) -> str:
-    """Refuse members beside the row in envelopes that have no place for them."""
+    """Refuse members beside the row in envelopes that have no place for them, except in JSON and Parquet."""
     if _form(given).room is Room.AROUND_ROW or _format(given) in ("json", "parquet"):
         return ""
     named = next((name for name in _MEMBERS if name in given), None)
@@ -177,8 +177,8 @@ def _connect_schema(given: Given) -> str:
 
 
 def _virtual_nulls(given: Given) -> str:
-    """Refuse nulls for virtual columns in rows that sinks store: a null would replace what the target
-    computes.
+    """Refuse nulls for virtual columns in rows that sinks store: a null would replace the value that the
+    sink's database computes.
     """
     form = _form(given)
     if given.get("virtual_columns") != "null" or not form.for_sinks:

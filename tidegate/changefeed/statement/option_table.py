@@ -62,7 +62,8 @@ class Option:
         duration: whether its value is a duration.
         positive: whether that duration has to be above zero.
         read: checks its text and puts it into its standard form; None where the text is taken as it is.
-        field: the field of ``FeedOptions`` that it becomes; empty where several options make one.
+        field: the field of ``FeedOptions`` that it becomes; empty if `option_clauses` sets the field by its
+            own rule, or if there is no field.
         to_field: what the field holds for a text; a flag's text is empty.
         users: those whose modules read it, beside the parser; none for an option that is refused.
         refused: why this version refuses it; empty for an option that is supported.

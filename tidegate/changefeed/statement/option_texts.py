@@ -16,7 +16,7 @@ _ENRICHED_PROPERTIES: Final = ("schema", "source")
 
 
 def check_namespace(prefix: str, _: int) -> str:
-    """Return a namespace of Avro. Raises ``StatementError`` for any other text."""
+    """Return ``prefix`` if it can be a namespace of Avro. Raises ``StatementError`` for any other text."""
     fault = avro_namespace_fault(prefix)
     if fault:
         raise StatementError(fault)
@@ -24,13 +24,16 @@ def check_namespace(prefix: str, _: int) -> str:
 
 
 def check_registry(uri: str, _: int) -> str:
-    """Return the URL of a schema registry. Raises ``StatementError`` for any other text."""
+    """Return ``uri`` if it is the URL of a schema registry. Raises ``StatementError`` for any other text."""
     parse_registry_uri(uri)
     return uri
 
 
 def check_row_bytes(text: str, _: int) -> str:
-    """Return a number of bytes that a record can have. Raises ``StatementError`` for another text."""
+    """Return ``text`` if it is a number of bytes that a record can have.
+
+    Raises ``StatementError`` for any other text.
+    """
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= _MOST_ROW_BYTES:
         raise StatementError(
             f"max_row_bytes is {quoted(text)}, and must be a whole number of bytes from 1 to"

@@ -41,7 +41,7 @@ _REFUSED: Final = {
     "resume": "RESUME",
     "show": "SHOW CHANGEFEED JOBS",
 }
-#: A definition holds the statement's parts, and its standard form besides.
+#: A definition holds the statement's parts and also its standard form, so about twice the characters.
 _MOST_CHARACTERS: Final = FEED_RECORD_BYTES // 2
 #: The most commas between tables, options and brokers. A definition can have at most 1,583 tables.
 _MOST_COMMAS: Final = 10_000

@@ -1,8 +1,8 @@
 """Masks a statement for errors: keywords and option names stay, and nearly all else is replaced by stars.
 
-A mistake can move a secret to any place. A missing quote turns literals inside out, so that a password stands
-where a name belongs. So nothing is shown only because of its place, except table names: these follow ``CREATE
-CHANGEFEED FOR``, and are letters and digits between spaces, commas and dots.
+A mistake can move a secret to any place. If a quote is missing, what stood inside quotes stands outside, and
+a password may stand where a name belongs. So nothing is shown only because of its place, except table names:
+these follow ``CREATE CHANGEFEED FOR``, and are letters and digits between spaces, commas and dots.
 """
 
 from __future__ import annotations

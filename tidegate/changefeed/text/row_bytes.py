@@ -28,7 +28,8 @@ def array_texts(items: Sequence[Any], text: Callable[[Any], str], null: str) -> 
 def counted(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list.
 
-    Raises ``RowError`` as soon as they are too long, before the rest is made.
+    Raises ``RowError`` as soon as they have more than ``ROW_BYTES_MAX`` characters together. The texts after
+    that are not made. Characters are counted and not bytes, so texts beyond ASCII may have more bytes.
     """
     room = ROW_BYTES_MAX
     kept: list[str] = []

@@ -1,5 +1,6 @@
-"""Array payloads: a header, the element type, a count, a bitmap of NULLs, then the other elements without
-tags.
+"""Array payloads: a header, the element type, a count, a bitmap of NULLs, then the elements.
+
+Elements that are NULL are left out. Elements have no tags.
 
 Source: CockroachDB pkg/sql/rowenc/valueside/array.go. Only one dimension exists.
 """

@@ -100,7 +100,7 @@ def _with_valid_text(datum: Any) -> Any:
 
 
 def stamp_bytes(stamp: Stamp, at: Timestamp) -> bytes:
-    """Return a time as a body of Avro has it."""
+    """Return the bytes of a timestamp in an Avro body: a long for `Stamp.WALL_NS`, otherwise a string."""
     if stamp is Stamp.WALL_NS:
         return encode_zigzag(at.wall)
     text = at.decimal().encode()

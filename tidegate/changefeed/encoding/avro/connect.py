@@ -40,7 +40,9 @@ _Value: TypeAlias = Callable[[Row, Timestamp], Fields | None]
 def compile_connect_avro(
     table: TableDescriptor, options: FeedOptions, form: ChangeForm | None
 ) -> RecordEncoder:
-    """Return the encoder for a table version: of changes in this form, or of rows by themselves for ``None``.
+    """Return the encoder for a table version.
+
+    It encodes changes in the form ``form``. If ``form`` is ``None``, it encodes rows by themselves.
 
     Raises ``UnsupportedTable`` for a table that has no form in Kafka Connect.
     """

@@ -33,13 +33,13 @@ _PRIMITIVES: Final = {
 def schema_text(schema: Schema) -> str:
     """Return a struct's Avro schema as the registry gets it.
 
-    Raises ``UnsupportedTable`` for a repeated name.
+    Raises ``UnsupportedTable`` if two columns have the same Avro name.
     """
     return json.dumps(_record(schema, set()), separators=(",", ":"))
 
 
 def branch_of(schema: Schema) -> str:
-    """Return the name by which fastavro distinguishes this type from the others of a union."""
+    """Return the name by which fastavro distinguishes this type from the other branches of a union."""
     return schema.name if schema.type == "struct" else _PRIMITIVES.get(schema.type, schema.type)
 
 

@@ -39,7 +39,10 @@ def with_bounded_decimals(schema: Any) -> Any:
 
 
 def _read_decimal(data: bytes, writer_schema: Any, _: Any = None) -> Decimal:
-    """Return what fastavro returns. Raises ``ValueError`` for more than ``BYTES_MAX`` bytes."""
+    """Return the decimal that fastavro's own reader returns for these bytes.
+
+    Raises ``ValueError`` for more than ``BYTES_MAX`` bytes.
+    """
     if len(data) > BYTES_MAX:
         raise ValueError(
             f"a decimal has {len(data)} bytes; at most {BYTES_MAX} are read ({DIGITS_MAX} digits)"

@@ -117,8 +117,8 @@ def row_field(
 ) -> EnvelopeField:
     """Return a field that holds a row, or null for no row.
 
-    ``places`` returns where the datums are, for a row of a shape. The record of the row is named by the table
-    alone, without a prefix, and with the ``suffix`` at its end.
+    ``places`` returns where the datums of a row of the given shape are; ``None`` if such a row has none. The
+    record of the row is named by the table alone, without a prefix, and with the ``suffix`` at its end.
     """
     namespace = namespace_of(TableName.of(table), options)
     record_name = avro_name(table.name) + suffix
@@ -139,7 +139,10 @@ def row_field(
 
 
 def stamp_fields(options: FeedOptions) -> list[EnvelopeField]:
-    """Return the fields of the timestamps that the feed asks for. The two differ for rows of a scan."""
+    """Return the fields ``updated`` and ``mvcc_timestamp``, each only if the feed asks for it.
+
+    The two timestamps of a row differ if a scan has brought the row.
+    """
     asked = ((UPDATED, options.updated), (MVCC_TIMESTAMP, options.mvcc_timestamp))
     return [_stamp(name) for name, wanted in asked if wanted]
 

@@ -11,7 +11,7 @@ from tidegate.changefeed.encoding.row_templates import ChangeShape, Piece
 from tidegate.hlc import Timestamp
 from tidegate.rows.row import Row
 
-#: Returns a field as pieces, for rows of a shape.
+#: Returns the pieces of a field's bytes for rows of a shape (`row_templates`).
 Pieces: TypeAlias = Callable[[ChangeShape], tuple[Piece, ...]]
 Member: TypeAlias = Callable[[Row, Timestamp], Branch]
 
@@ -20,7 +20,7 @@ class EnvelopeField(NamedTuple):
     """A field of the envelope.
 
     ``schema`` is its schema. ``member`` is the function that gives its value for a row at a timestamp.
-    ``pieces`` is the function that gives the same value as pieces, for rows of a shape.
+    ``pieces`` is the function that gives the same value in pieces, for rows of a shape (`row_templates`).
     """
 
     schema: AvroField

@@ -144,7 +144,7 @@ def _decimal(sql_type: SqlType, where: str) -> FieldType:
     precision, scale = sql_type.width, sql_type.scale
     if not precision:
         raise UnsupportedTable(f"{where}: decimal with no precision not yet supported with avro")
-    # Pads zeros up to the scale. 1.50 for a scale of 1 is refused, as in the source.
+    # Pads zeros up to the scale. 1.50 for a scale of 1 is refused, as in CockroachDB.
     unscaled = Unscaler(precision, scale, cuts_zeros=False)
 
     def convert(value: Decimal) -> Branch:

@@ -24,7 +24,7 @@ _KeyDatums: TypeAlias = Callable[[Row], tuple[Datum, ...]]
 
 
 def key_templates(table: TableDescriptor, options: FeedOptions) -> tuple[Body, Body]:
-    """Return the templates of a row's key and of a deletion's."""
+    """Return the template of the key of a present row, and that of the key of a deletion."""
     pieces = _record(table, options).pieces
     if not options.key_column:
         primary = Body(pieces(RowPart.KEY, range(len(table.primary_key))))
@@ -34,7 +34,9 @@ def key_templates(table: TableDescriptor, options: FeedOptions) -> tuple[Body, B
 
 
 def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSchema, WriteKey]:
-    """Return the schema of a table's keys, and their writer. Raises ``UnsupportedTable``.
+    """Return the schema of a table's keys, and their writer.
+
+    Raises ``UnsupportedTable`` for a table whose key has no Avro form.
 
     The writer raises ``RowError`` for keys that would become the same as others.
     """

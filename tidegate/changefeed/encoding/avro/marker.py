@@ -27,7 +27,7 @@ from tidegate.hlc import ResolvedTimestamp
 def compile_avro_marker(table: TableName, options: FeedOptions) -> MarkerEncoder:
     """Return the encoder of the markers on a table's topic.
 
-    Raises ``UnsupportedTable`` for an unusable prefix.
+    Raises ``UnsupportedTable`` if ``avro_schema_prefix`` cannot be a namespace.
     """
     schema = marker_schema(table, options)
     write = body_writer(schema.text, table.name)

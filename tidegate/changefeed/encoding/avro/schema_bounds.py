@@ -18,7 +18,7 @@ _SHOWN: Final = 100  # characters of a name
 
 
 def schema_fault(parsed: Any) -> str:
-    """Return why a reader may not use the schema, or nothing. ``parsed`` is from ``parse_schema``.
+    """Return why a reader may not use the schema, or an empty text. ``parsed`` is from ``parse_schema``.
 
     No type may stand within itself, and types may stand within each other at most 100 deep. A type whose
     values take no bytes (``null``, a ``fixed`` of no size, a record without fields) may only stand alone or
@@ -43,7 +43,11 @@ class _Levels:
         self._empty = {"null"}
 
     def of(self, schema: Any, *, stands_alone: bool = False) -> int:
-        """Return how many levels of types a value of the schema has. Raises ``_Unbounded`` for too many."""
+        """Return how many levels of types a value of the schema has.
+
+        ``stands_alone`` says that the value is the whole record or a branch of a union, so it may take no
+        bytes. Raises ``_Unbounded`` for a schema that a reader may not use.
+        """
         match schema:
             case str():
                 return self._known(schema, stands_alone)

@@ -1,6 +1,7 @@
 """Converts datums to the values that Connect's schemas describe.
 
-A datum that has no such value raises ``RowError``, and the feed fails: no datum becomes another value.
+A datum that has no such value raises ``RowError``, and the feed fails. Apart from rounding (FLOAT4 to 32
+bits, timestamps to microseconds) no datum becomes another value.
 """
 
 from __future__ import annotations
@@ -116,7 +117,10 @@ def days(value: int) -> int:
 
 
 def micros(nanos: int) -> int:
-    """Return microseconds since 1970-01-01, rounded down. Raises ``RowError`` if they do not fit 64 bits."""
+    """Return microseconds since 1970-01-01, rounded down.
+
+    Raises ``RowError`` for infinity, and for microseconds that do not fit 64 bits.
+    """
     value = _require_finite(nanos) // _NANOS_PER_MICRO
     if value not in _INT64:
         raise RowError("a timestamp after the year 294247 has no place in 64 bits of microseconds")

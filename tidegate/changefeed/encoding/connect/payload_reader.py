@@ -1,6 +1,6 @@
 """Reads JSON payloads back by the schema that stands beside them, as Connect's own converter does.
 
-Bytes are in base64 there, and so are the digits of decimals. Most other values are as JSON has them.
+In a payload, bytes are base64, and so are the digits of decimals. Most other values are as JSON has them.
 """
 
 from __future__ import annotations

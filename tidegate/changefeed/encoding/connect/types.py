@@ -26,9 +26,9 @@
 
 Sources: Debezium's documentation of its PostgreSQL connector (the meanings), and the types that
 ``debezium-connector-jdbc`` 3.4 registers for PostgreSQL. When the meaning alone does not tell the sink which
-PostgreSQL type to make, Debezium's own parameter for that names the source's type.
+PostgreSQL type to make, Debezium's own parameter (`_SOURCE_TYPE`) names the source's type.
 
-That sink passes an array's items to PostgreSQL as they are, and ignores their meaning. So the items of BYTES,
+This sink passes an array's items to PostgreSQL as they are, and ignores their meaning. So the items of BYTES,
 DATE, DECIMAL, TIME, TIMETZ, TIMESTAMP, TIMESTAMPTZ, GEOMETRY and GEOGRAPHY arrays are strings: SQL's own
 text.
 """
@@ -157,7 +157,8 @@ def column_type(sql_type: SqlType) -> ColumnType:
 def key_column_type(sql_type: SqlType) -> ColumnType:
     """Return the Connect type of a column of a key, in which equal values have one form.
 
-    Equal datums that rows distinguish, such as 1.5 and 1.50, are one key. Raises ``UnsupportedTable``.
+    Equal datums that rows distinguish, such as 1.5 and 1.50, are one key. Raises ``UnsupportedTable`` for a
+    type that Kafka Connect has no type for.
     """
     schema, convert = column_type(sql_type)
     match sql_type.kind:

@@ -59,7 +59,10 @@ from tidegate.rows.types import Datum
 
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """Return a printer of values. Raises ``UnsupportedTable``."""
+    """Return a function that makes the value of a row's record.
+
+    Raises ``UnsupportedTable`` for a table that has no such form.
+    """
     row_member, deletion_member = _row_members(table, options)
     whole, deletion = compile_template(row_member), compile_template(deletion_member)
 
@@ -78,7 +81,7 @@ def _templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates:
 
 
 def _row_members(table: TableDescriptor, options: FeedOptions) -> tuple[Member, Member]:
-    """Return the templates of a row's value and of a deletion's."""
+    """Return the template of the value of a present row, and that of the value of a deletion."""
     asked = [*place_members(table, options, KeyForm.ARRAY), *stamp_members(options)]
     metadata = metadata_object(table, options, asked)
     return (
@@ -101,7 +104,7 @@ def _avro_fields(table: TableDescriptor, options: FeedOptions) -> list[EnvelopeF
 
 
 def _key_positions(table: TableDescriptor) -> list[int | None]:
-    """Return the positions of columns among those of the primary key."""
+    """Return the position of each column in the primary key; ``None`` for a column that is not in it."""
     positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
     return [positions.get(column.id) for column in public_columns(table)]
 
@@ -127,9 +130,10 @@ def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplate
 
 
 def _deleted(key: tuple[Any, ...], row: Mapping[str, Any], *, row_keys: bool) -> bool | None:
-    """Return whether a record is a deletion, which has the columns of its key and nulls.
+    """Return ``False`` for a record that cannot be a deletion; ``None`` for a record that may be one.
 
-    Returns ``None`` for a record that may be a deletion or a row that looks the same.
+    A deletion has the columns of its key and nulls, and a row may look the same. A record with values in more
+    columns than the key has is no deletion. Without ``row_keys`` this cannot be seen.
     """
     present = sum(value is not None for value in row.values())
     return False if row_keys and present > len(key) else None

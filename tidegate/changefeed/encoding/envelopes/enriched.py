@@ -55,7 +55,10 @@ from tidegate.rows.row import Row
 
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """Return a printer of values. Raises ``UnsupportedTable``."""
+    """Return a function that makes the value of a row's record.
+
+    Raises ``UnsupportedTable`` for a table that has no such form.
+    """
     return compile_changes(_changes(table, options), options, CHANGES)
 
 

@@ -54,9 +54,9 @@ class Codec:
             with the names of table and column, for a table that has no such form.
         read: reads a row's record back.
         members: returns the members that every value of a feed has.
-        any_members: those that values may have if the feed is not known.
-        templates: returns the encoder of rows as templates, without what options of every envelope add
-            (``encoder.row_templates``); ``None`` if the encoder does more than fill templates.
+        any_members: the members that values may have if the options of the feed are not known.
+        templates: returns the encoder of rows as templates; ``None`` if the encoder does more than fill
+            templates. ``encoder.row_templates`` adds what is the same for all envelopes, such as headers.
     """
 
     compile: Compile
@@ -78,7 +78,7 @@ class Room(enum.Enum):
     NOWHERE = "nowhere"
     """The timestamps may be asked for, and have no effect."""
     FIXED = "fixed"
-    """The members are always the same, so that options which add others are refused."""
+    """The members are always the same. Options that add others are refused."""
 
 
 class Previous(enum.Enum):

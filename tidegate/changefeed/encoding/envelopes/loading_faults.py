@@ -11,7 +11,7 @@ def without_updated(options: FeedOptions) -> str:
 
 
 def untold_changes(options: FeedOptions) -> str:
-    """Return the fault of envelopes that may not tell when a change was committed, or what it is."""
+    """Return the fault of envelopes whose records may not tell when a change was committed, or its kind."""
     return (
         f"records of envelope='{options.envelope.value}' do not tell of every change when it was"
         " committed, and what it is; create it with envelope='wrapped' and updated"

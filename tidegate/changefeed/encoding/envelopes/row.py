@@ -42,7 +42,10 @@ from tidegate.rows.row import Row
 
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """Return a printer of values. Raises ``UnsupportedTable``."""
+    """Return a function that makes the value of a row's record, empty for a deletion.
+
+    Raises ``UnsupportedTable`` for a table that has no such form.
+    """
     whole = compile_template(_row_member(table, options))
 
     def encode(row: Row, timestamp: Timestamp) -> bytes:

@@ -37,7 +37,10 @@ from tidegate.rows.row import Row
 
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes | None]:
-    """Return a printer of values. Raises ``UnsupportedTable``."""
+    """Return a function that makes the value of a row's record; ``None`` for a deletion.
+
+    Raises ``UnsupportedTable`` for a table that has no such form.
+    """
     whole = compile_template(json_object("", row_members(table, options)))
 
     def encode(row: Row, _: Timestamp) -> bytes | None:

@@ -62,7 +62,10 @@ from tidegate.rows.row import Row
 
 
 def _json_value(table: TableDescriptor, options: FeedOptions) -> Callable[[Row, Timestamp], bytes]:
-    """Return a printer of values. Raises ``UnsupportedTable``."""
+    """Return a function that makes the value of a row's record.
+
+    Raises ``UnsupportedTable`` for a table that has no such form.
+    """
     if options.diff:
         return compile_changes(_changes(table, options), options, CHANGES)
     row_member, deletion_member = _row_members(table, options)
@@ -90,7 +93,7 @@ def _changes(table: TableDescriptor, options: FeedOptions) -> ChangeTemplates:
 
 
 def _row_members(table: TableDescriptor, options: FeedOptions) -> tuple[Member, Member]:
-    """Return the templates of a row's value and of a deletion's."""
+    """Return the template of the value of a present row, and that of the value of a deletion."""
     others = _beside_row(table, options)
     return (
         json_object("", [json_object("after", row_members(table, options)), *others]),

@@ -40,7 +40,9 @@ class ChangeTemplates(NamedTuple):
     """A template for each shape of a change: a new row, a row that a scan found, a changed row, a deleted
     row, and a deletion where nothing was.
 
-    ``missing`` is also the value of a deletion where nothing was. It may show the row's key.
+    ``nothing`` and ``missing`` are both for a deletion where nothing was. `compile_changes` uses ``nothing``,
+    and `of_rows` uses ``missing``. If the envelope shows the key as the row before, ``missing`` has the key.
+    `compile_changes` then takes ``deleted``, since `require_previous` gives it the key as the row before.
     """
 
     created: Member

@@ -54,7 +54,9 @@ _JSON_NAMES: Final = {"float32": "float", "float64": "double"}
 def compile_connect_json(
     table: TableDescriptor, options: FeedOptions, form: ChangeForm | None
 ) -> RecordEncoder:
-    """Return the encoder for a table version: of changes in this form, or of rows by themselves for ``None``.
+    """Return the encoder for a table version.
+
+    It encodes changes in the form ``form``. If ``form`` is ``None``, it encodes rows by themselves.
 
     Raises ``UnsupportedTable`` for a table that has no form in Kafka Connect.
     """

@@ -31,7 +31,7 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.row import Row
 
-#: Compiles the printer of a table version's values. Raises ``UnsupportedTable``.
+#: Returns the function that makes values of a table version's rows. Raises ``UnsupportedTable``.
 CompileValue: TypeAlias = Callable[[TableDescriptor, FeedOptions], Callable[[Row, Timestamp], bytes | None]]
 
 

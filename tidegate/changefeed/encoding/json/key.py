@@ -43,7 +43,10 @@ _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def compile_key(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> Callable[[Row], bytes]:
-    """Return a printer of a record's key. Raises ``UnsupportedTable``.
+    """Return a printer of a record's key.
+
+    Raises ``UnsupportedTable`` for a key column that has no JSON text or that the table does not have, and in
+    keys for sinks for a collated string in the primary key.
 
     The printer raises ``RowError`` for an INTERVAL finer than a microsecond. In keys for sinks it also raises
     it for text that is not UTF-8.
@@ -83,7 +86,7 @@ def _primary_key_printer(table: TableDescriptor, options: FeedOptions, form: Key
 
 
 def key_templates(table: TableDescriptor, options: FeedOptions, form: KeyForm) -> tuple[Filling, Filling]:
-    """Return the templates of a row's key and of a deletion's."""
+    """Return the template of the key of a present row, and that of the key of a deletion."""
     if options.key_column:
         return _column_keys(table, options, form)
     primary = Filling(primary_key_member(table, options, form), (RowPart.KEY,))

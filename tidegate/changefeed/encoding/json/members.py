@@ -28,7 +28,10 @@ def row_members(table: TableDescriptor, options: FeedOptions, first: int = 0) ->
 
 
 def key_only_members(table: TableDescriptor, options: FeedOptions) -> list[Member]:
-    """Return the members of a deleted row, whose datums are those of its primary key; all others are null."""
+    """Return the members of a deleted row, whose datums are those of its primary key.
+
+    The members of all other columns are null.
+    """
     positions = {part.column_id: position for position, part in enumerate(table.primary_key)}
     return _members(table, options, positions)
 

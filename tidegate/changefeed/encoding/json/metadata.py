@@ -30,7 +30,10 @@ METADATA_MEMBER: Final = "__crdb__"
 
 
 def stamp_members(options: FeedOptions) -> list[Member]:
-    """Return the timestamps that the feed asks for. The two differ for the rows of a scan."""
+    """Return the members ``mvcc_timestamp`` and ``updated``, each only if the feed asks for it.
+
+    The two timestamps of a row differ if a scan has brought the row.
+    """
     asked = {"mvcc_timestamp": (MVCC, options.mvcc_timestamp), "updated": (UPDATED, options.updated)}
     return [decimal_member(name, position) for name, (position, wanted) in asked.items() if wanted]
 
@@ -51,9 +54,9 @@ def wall_ms_member(name: str) -> Member:
 
 
 def place_members(table: TableDescriptor, options: FeedOptions, keys: KeyForm) -> list[Member]:
-    """Return the key and the topic, if asked for.
+    """Return the members ``key`` and ``topic``, each only if the feed asks for it.
 
-    The key is the primary key's, even if ``key_column`` replaces it.
+    The member ``key`` is the primary key, even if the record's own key is that of ``key_column``.
     """
     members = []
     if options.key_in_value:
@@ -64,7 +67,7 @@ def place_members(table: TableDescriptor, options: FeedOptions, keys: KeyForm) -
 
 
 def metadata_object(table: TableDescriptor, options: FeedOptions, members: list[Member]) -> list[Member]:
-    """Return the members as one object beside the columns; nothing if there are none.
+    """Return the members as one object beside the columns; an empty list if there are no members.
 
     Raises ``UnsupportedTable`` for a table that has a column with the object's name.
     """

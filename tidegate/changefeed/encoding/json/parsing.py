@@ -19,7 +19,7 @@ _METADATA: Final = frozenset({"key", "mvcc_timestamp", "topic", "updated"})
 
 
 def popped_stamps(row: dict[str, Value], members: ValueMembers) -> Stamps:
-    """Remove the object of metadata from a row that stands by itself, and return its timestamps.
+    """Remove the object ``__crdb__`` of metadata from a row, and return the timestamps in this object.
 
     A feed without metadata may have a column of that name. If the feed is not known, an object of that name
     counts as metadata if it has only members that metadata can have.
@@ -53,7 +53,11 @@ _JSON: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant
 
 
 def parse(text: bytes | None, kind: type[_T]) -> _T:
-    """Return the value of a JSON text. Raises ``ValueError`` or ``TypeError`` for a text of another kind."""
+    """Return the value of a JSON text.
+
+    Raises ``ValueError`` for a text that is missing, empty or no JSON, and ``TypeError`` for a value of
+    another kind.
+    """
     if not text:
         raise ValueError("nothing there")
     value = _JSON.decode(text.decode())

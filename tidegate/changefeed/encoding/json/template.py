@@ -28,7 +28,11 @@ NULL: Final = "null"
 
 
 def beside(row: Row, timestamp: Timestamp) -> Datums:
-    """Return what follows a row's datums; ``timestamp`` is the version's own."""
+    """Return the three entries after a row's datums: its key's datums, and the timestamps of `MVCC` and
+    `UPDATED`.
+
+    ``timestamp`` is the version's own.
+    """
     return row.key, timestamp, row.updated(timestamp)
 
 
