@@ -79,12 +79,12 @@ class CommitLoop:
 
     ``present`` is the log position that must be reached before a new feed is registered. For a partition that
     has read nothing yet, it is the end of the log at the opening: so a feed starts at the present, and the
-    tables' descriptors are known. For all others it is 0, since a held partition could not read on.
+    tables' descriptors are known. For every other partition it is 0.
 
     ``held_limit_s`` is how long new feeds may hold the partition, in seconds of the monotonic ``clock``.
     ``broke`` is called when a step broke. Nothing is stepped after that, and ``drain`` waits for the batches
     in flight. ``reported`` is called with each incident of a step, and ``completed`` with each batch that is
-    durable. ``kept`` stores a refused record: it is called with each of them, in a thread of the commits.
+    durable. ``kept`` stores one refused record. It is called in a thread of the commits.
     """
 
     def __init__(
@@ -132,7 +132,10 @@ class CommitLoop:
 
     @property
     def status(self) -> PartitionStatus:
-        """The partition's state as operators see it: at most about a second older than the last step."""
+        """The partition's state as operators see it: usually at most a second older than the last step.
+
+        If making it takes long, it is made less often (``Stepper.look``).
+        """
         return self._stepper.status
 
     @property
@@ -143,7 +146,7 @@ class CommitLoop:
     # ---- input, called by the loop
 
     def start(self) -> None:
-        """Begin to work; the first thing written is the whole checkpoint (step O6)."""
+        """Begin to work. The whole checkpoint is due at once (step O6)."""
         self._hold.look(self.processor.held_for)
         self._tasks = [
             asyncio.create_task(self._guarded(self._step_batches), name="steps"),
@@ -211,7 +214,7 @@ class CommitLoop:
         """Take the step that is due for a feed: fail it (R2), detach it (K2), or one of K4 to K6.
 
         The step is taken even if there is no room among the batches in flight, since these batches may wait
-        for just this step. Returns ``None`` when nothing is due.
+        for just this step. Returns ``None`` when nothing is due, and when no step is allowed any more.
         """
         match self.outlets.look():
             case OutletChange.DETACH | OutletChange.REFUSE, _ if (
@@ -264,7 +267,10 @@ class CommitLoop:
             return await self._step(partial(self.processor.fail_delivery, feed_id, refusal), uncommitted)
 
     async def _step_input(self) -> InFlight | None:
-        """Step the most urgent input. Returns ``None`` when there was none, or no room for its batch."""
+        """Step the most urgent input.
+
+        Returns ``None`` when there was no input or no room for its batch, and when the batch is given up.
+        """
         if self._draining or not self.in_flight.has_room:
             await self._wait_for_input()
             return None
@@ -297,7 +303,10 @@ class CommitLoop:
                 return replace(flight, end=self._put_back(records[flight.result.taken :], end))
 
     def _put_back(self, rest: Sequence[LogRecord], end: int) -> int:
-        """Put back what a step has not taken of a batch, and return the log position after the step."""
+        """Put back ``rest``, the records that a step has not taken; return the log position after the step.
+
+        ``end`` is the position after the whole batch.
+        """
         if not rest:
             return end
         self._input.batches.put_back(Batch(rest, end))
@@ -322,9 +331,10 @@ class CommitLoop:
         return InFlight(result, self.outlets.barriers(result.outputs))
 
     async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
-        """Ask registries for ids (step 2a). Returns ``None`` when the partition is released before that.
+        """Ask registries for ids (step 2a), and wait for all answers.
 
-        Messages about feeds wait meanwhile: they are to be taken up after the batch.
+        Returns ``None`` when the partition is released before they have come. Messages about feeds wait
+        meanwhile: they are to be taken up after the batch.
         """
         asked = AskedIds(self._framing, wanted)
         self.waiting = True

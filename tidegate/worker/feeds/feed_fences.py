@@ -48,7 +48,7 @@ class FeedFences:
         return feed_id in self._ended
 
     async def end(self, feed_id: FeedId) -> None:
-        """Fence the feed at home (step E2): from here on no process persists progress of it.
+        """Fence the feed on the worker's own cluster (step E2): from here on nobody persists its progress.
 
         Raises ``RetryError``.
         """
@@ -67,9 +67,10 @@ class FeedFences:
         self._shut_out.add(feed_id)
 
     async def fence(self, feed_id: FeedId) -> None:
-        """Shut out earlier writers on the worker's own cluster. Raises ``RetryError``.
+        """Shut out earlier writers on the worker's own cluster.
 
-        While a topic of theirs has too few replicas in sync, Kafka may keep their transaction open.
+        Raises ``RetryError`` when that is not done in time. For example, Kafka may keep their transaction
+        open while a topic of it has too few replicas in sync.
         """
         own = self._app.runtime.sinks.own
         fence = self._producer(progress_id(self._app.settings.app_id, feed_id), own)

@@ -35,7 +35,7 @@ class ProgressProducer:
 
     ``new`` makes the producer. It is called immediately, and again for each ``open`` that follows a call
     which was given up or fenced. ``threads`` do the calls. But after a call without an answer, ``reopening``
-    do the calls of ``open``. So feeds that wait for their topics take no thread from the others.
+    do the calls of ``open``. So feeds that wait for their topics take no thread from other feeds.
     """
 
     def __init__(

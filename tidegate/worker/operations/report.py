@@ -18,8 +18,8 @@ WAITING: Final = "waiting"
 CATCHING_UP: Final = "catching up"
 _SLOWEST_COUNT: Final = 10
 _PARKED_COUNT: Final = 50
-#: Metrics and status name so many. If retention deletes unread records of a log partition, all of its ranges
-#: are quarantined.
+#: Metrics and status name at most so many quarantined ranges: if retention deletes unread records of a log
+#: partition, all of its ranges are quarantined.
 _QUARANTINED_COUNT: Final = 50
 
 
@@ -268,19 +268,21 @@ class WorkerReport:
 
     @property
     def parked(self) -> tuple[ParkedReport, ...]:
-        """The ranges that have been parked for longest, the oldest first."""
+        """The 50 ranges that have been parked for longest, or all if they are fewer; the oldest first."""
         ranges = (item for partition in self.partitions for item in partition.parked)
         return tuple(sorted(ranges, key=lambda item: -item.age_ms)[:_PARKED_COUNT])
 
     @property
     def slowest(self) -> tuple[RangeReport, ...]:
-        """The live ranges with the greatest lag, the worst first."""
+        """The 10 live ranges with the greatest lag, or all if they are fewer; the worst first."""
         ranges = (item for partition in self.partitions for item in partition.slowest)
         return tuple(sorted(ranges, key=lambda item: -item.resolved_lag_ms)[:_SLOWEST_COUNT])
 
     @property
     def quarantined(self) -> tuple[QuarantineReport, ...]:
-        """The quarantined ranges with the lowest resolved timestamps, the lowest first."""
+        """The 50 quarantined ranges with the lowest resolved timestamps, or all if they are fewer; the lowest
+        first.
+        """
         holes = (hole for partition in self.partitions for hole in partition.quarantined)
         return tuple(nsmallest(_QUARANTINED_COUNT, holes, key=_resolved_place))
 
@@ -303,7 +305,7 @@ class WorkerReport:
     def stuck(self) -> tuple[PartitionReport, ...]:
         """The partitions with a row that has waited for its acknowledgement longer than the alarm allows.
 
-        Partitions with a step that has taken as long are among them.
+        Partitions with a step that has taken longer than that are among them.
         """
         alarm_ms = self.stall_alarm_ms
         return tuple(p for p in self.partitions if max(p.oldest_unacknowledged_ms, p.step_ms) > alarm_ms)
@@ -323,9 +325,7 @@ class WorkerReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as ``/status`` gives it: fields, then a list of objects for each kind
-        of thing.
-        """
+        """Return the report as ``/status`` gives it: single fields, and a list of objects for each kind."""
         empty: dict[str, Any] = dict.fromkeys(
             ("slowest", "parked", "quarantined", "lagging", "deliveries"), ()
         )

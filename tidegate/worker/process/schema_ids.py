@@ -70,9 +70,10 @@ class SchemaIds(Protocol):
         """Return the feeds that wait in ``ids`` now."""
 
     def close_unused(self, urls: Collection[str]) -> None:
-        """Close the connections to registries that no URL of live feeds has named since the last call.
+        """Close the connections to registries that neither this call nor the call before has named.
 
-        The connection to a registry that is asked now stays open. A feed that comes back opens a new one.
+        ``urls`` are the registries of live feeds. The connection to a registry that is being asked stays
+        open. A feed that comes back opens a new one.
         """
 
     def close(self) -> None:

@@ -88,7 +88,8 @@ class PartitionWriter:
     def commit(self, results: Sequence[StepResult]) -> None:
         """Commit the results without their rows (5, 6), then write the same changes to the local copy (7).
 
-        The rows must have been acknowledged before. Raises ``DeliveryError``: nothing was committed then.
+        The rows must have been acknowledged before. Raises ``DeliveryError`` if nothing was committed. Raises
+        ``StateError`` if the local copy cannot be written; the results are committed then.
         """
         records = [record for result in results for record in self._records(result)]
         if not records:
