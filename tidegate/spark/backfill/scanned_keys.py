@@ -33,7 +33,7 @@ _FOUND_SCHEMA: Final = pa.schema(
 
 
 class ScannedKeys(NamedTuple):
-    """Keys whose rows at one moment the log has."""
+    """A span of keys that a scan in the log shows as they were at the moment ``at``."""
 
     span: Span
     at: Timestamp
@@ -91,7 +91,10 @@ def find_chunks(
 
 
 def base_of(scanned: Iterable[ScannedKeys], watched: Iterable[Span], upto: Timestamp) -> Timestamp:
-    """Return the highest base of a scan at ``upto``; zero if some watched key is in no scan up to then."""
+    """Return the highest base of a scan at ``upto``.
+
+    Return zero if some watched key is in none of the scans at or below ``upto``.
+    """
     newest = SpanFrontier(watched, ZERO)
     newest.forward_all([(each.span, each.at) for each in scanned if each.at <= upto])
     return newest.minimum

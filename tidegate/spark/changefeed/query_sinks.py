@@ -48,7 +48,7 @@ class QuerySinks:
         return sink_connection(self._connection, definition.sink, cluster, definition.id)
 
     def servers(self, definition: FeedDefinition, cluster: str | None = None) -> str:
-        """Return the servers of that connection, also when it is not allowed."""
+        """Return the servers of the feed's sink, as ``connection`` finds them, also if it is not allowed."""
         return sink_servers(self._connection, definition.sink, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
@@ -110,9 +110,7 @@ class QuerySinks:
             raise SinkHeld(other.sentence(definition.id, self.servers(definition), self._own()))
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Return whether the topics of ``other`` are on the cluster of this feed's topics, as far as is
-        known.
-        """
+        """Return whether the topics of ``other`` are known to be on the cluster of ``definition``'s sink."""
         return self._clusters.share(definition, other)
 
     def _own(self) -> str:

@@ -19,9 +19,9 @@ from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
 class CutRows:
     """Takes the records of a partition in the order of their offsets, until it is ``complete``.
 
-    It is complete with the first marker at or above ``closed``: no new row at or below that follows.
-    ``above`` is the cut before. Rows of an earlier feed than that of ``term`` are passed over, and so are
-    markers that the earlier feed may have written.
+    It is complete with the first marker at or above ``closed``: after it no new row at or below ``closed``
+    comes. ``above`` is the cut before. Rows of a feed that had the topic before the feed of ``term`` are
+    passed over, and so are markers that the earlier feed may have written.
     """
 
     def __init__(

@@ -155,7 +155,7 @@ def _chosen_targets(
 
 
 def _names_of(target: FeedTarget) -> tuple[str, str, str]:
-    """Return what a user may call a table."""
+    """Return the names by which a user may name a table."""
     return str(target.table), target.table.name, target.topic
 
 

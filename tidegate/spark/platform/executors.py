@@ -29,8 +29,8 @@ _Answer: TypeAlias = tuple[str, str, tuple[str, str, str]]
 class Needs(NamedTuple):
     """The needs of a job: its tasks need a module of tidegate; they and Spark need a file (empty: none).
 
-    The driver has written the file, and tasks have to read it and to write beside it. ``access`` says how its
-    file system lets us in.
+    The driver has written the file, and tasks have to read it and to write beside it. ``access`` has the
+    login for its file system.
     """
 
     module: str

@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     An answer of one of these four kinds is the only one, and nothing of the partition's round is stored:
 
     * ``fault`` (`tidegate.spark.platform.faults`)
-    * ``refused``, JSON: a feed with a row that is refused for good, and why
+    * ``refused``, JSON: a feed with a row that is refused, and why
     * ``doubted``, the same of a row that another attempt may deliver (step S5a)
     * ``broke``: a step met an exception that nobody foresaw
     """
