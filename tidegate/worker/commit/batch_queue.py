@@ -73,7 +73,7 @@ class BatchQueue:
             self._valve.halt()
 
     def cut(self, log_start: int) -> None:
-        """Queue the news that the log begins at ``log_start``, above what was received so far."""
+        """Queue the news that the log begins at ``log_start``, above all offsets that were received."""
         self._received = log_start
         self._waiting.append(Cut(Offset(log_start)))
 

@@ -51,7 +51,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """The bounds of what a partition holds, and of how far its sinks may fall behind.
+    """The bounds on a partition's batches, and on the rows that wait for its sinks.
 
     The fields have the names of settings: ``tidegate.worker.process.settings``.
     """
@@ -160,7 +160,8 @@ class CommitLoop:
     def control(self, records: Sequence[ControlRecord]) -> None:
         """Queue messages about feeds; they are taken up at a batch boundary.
 
-        Registrations wait for the first boundary at or above ``present``, all others for the next one.
+        Registrations wait for the first boundary at or above ``present``, all other messages for the next
+        boundary.
         """
         self._input.control(records)
 
@@ -169,7 +170,7 @@ class CommitLoop:
         self._input.exchange(records)
 
     def cut(self, log_start: int) -> None:
-        """Queue the news that the log begins at ``log_start``, above what was to be read next."""
+        """Queue the news that the log begins at ``log_start``, above the offset that was to be read next."""
         self._input.cut(log_start)
 
     async def drain(self) -> None:

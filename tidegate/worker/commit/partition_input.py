@@ -43,7 +43,7 @@ class PartitionInput:
         self._came()
 
     def cut(self, log_start: int) -> None:
-        """Queue the news that the log begins at ``log_start``, above what was to be read next."""
+        """Queue the news that the log begins at ``log_start``, above the offset that was to be read next."""
         self.batches.cut(log_start)
         self._came()
 

@@ -78,8 +78,8 @@ class Stepper:
         self._status_behind = False
         self._status_due = 0.0
         self._running: tuple[float, object] | None = None  # since when, and the argument of the step
-        #: The status after some step. It follows the last step by a second, or by 20 times the seconds that
-        #: making it took if that is more, as long as ``look`` is called when it is due.
+        #: The status after some step. It may be older than the last step: by a second, or by 20 times the
+        #: seconds that making it took, if that is more. ``look`` has to be called when it is due.
         self.status = processor.status()
 
     async def step(

@@ -35,9 +35,10 @@ class FeedSinks:
         self._own_id = ""
 
     def verdict(self, definition: FeedDefinition, feed: FeedView) -> Verdict:
-        """Return what is known now about a feed, whose sink URI must be valid. Never waits.
+        """Return the verdict on a feed, as far as it is known now. Never waits.
 
-        ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that epoch.
+        The URI of the feed's sink must be valid. If the feed has begun in an earlier epoch, its sink has to
+        be the cluster of that epoch.
         """
         stored = begun_on(feed)
         if self._clusters.is_home(definition.sink) and not stored:

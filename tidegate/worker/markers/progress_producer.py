@@ -64,8 +64,8 @@ class ProgressProducer:
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
 
-        Raises what that method raises and what ``open`` raises. After an ``UnansweredError`` and after a
-        ``ProducerFenced``, ``open`` has to be called next.
+        Raises what ``TransactionalProducer.commit`` and ``open`` raise. After an ``UnansweredError`` and
+        after a ``ProducerFenced``, ``open`` has to be called next.
         """
         await self._bounded(partial(self._producer.commit, records, insist=insist), self._threads)
 

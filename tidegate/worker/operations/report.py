@@ -58,8 +58,8 @@ class ParkedReport:
 class LaggingReport:
     """A feed with missing versions in ``ranges`` ranges of a partition. Its markers wait for them.
 
-    ``complete_to`` is the timestamp up to which nothing is missing in all of these ranges, ``None`` before
-    its initial scan is done. ``range_id`` is the range that is complete only up to there. ``scans`` is how
+    ``complete_to`` is the timestamp up to which nothing is missing in any of these ranges, ``None`` before
+    the feed's initial scan is done. The range ``range_id`` is complete only up to that time. ``scans`` is how
     many scans are under way for the feed; they hold ``held_bytes`` in memory.
 
     ``gc_reserve_ms`` is the smallest distance from a range's GC threshold up to where its gap begins. At 0
@@ -203,8 +203,8 @@ class OverlapReport:
     """An overlap: the keys from ``start`` to ``end``, in hex, that several ``ranges`` have in common.
 
     ``generations`` are those of the ranges, in the same order. If the ranges are very many, only some are
-    named, and ``others`` counts the rest. Until the overlap is over, no marker of a feed whose frontier is
-    here passes the resolved timestamp that the keys had before it.
+    named, and ``others`` counts those that are not. Until the overlap is over, no marker of a feed whose
+    frontier is here passes the resolved timestamp that the keys had before the overlap.
     """
 
     start: str

@@ -31,7 +31,7 @@ class Barrier:
     The threads of row writers call ``row_acknowledged``, ``row_refused`` and ``confirm``. The loop or the
     thread of the steps calls the other methods.
 
-    An acknowledgement or a refusal does not say which sink gave it. Where an address may come to mean another
+    An acknowledgement or a refusal does not say which sink gave it. Where an address may later mean another
     sink, both count only once the writer has ruled that out (``require_confirmation`` and ``confirm``).
     """
 
@@ -84,7 +84,7 @@ class Barrier:
             self._loop.call_soon(call)
 
     def forget(self, rows: int) -> None:
-        """Count so many rows as acknowledged: no writer will ever be given them. Any thread may call this."""
+        """Count some rows as acknowledged: no writer will ever be given them. Any thread may call this."""
         with self._lock:
             self._left -= rows
             last = rows > 0 and not self._left

@@ -140,7 +140,7 @@ class Outlet:
     # ---- rows
 
     def barrier(self, rows: int) -> Barrier:
-        """Make a barrier for so many rows. No sink may have them yet."""
+        """Make a barrier for a number of rows, which no sink may have yet."""
         barrier = Barrier(rows, self._loop)
         barrier.when_acknowledged(self._acknowledged)
         return barrier

@@ -51,7 +51,7 @@ class SharedRowProducer:
     of its rows is then reported as acknowledged, refused or given up. After the last report ``is_over`` is
     true, and the feeds begin again with another producer (docs/protocols/refused-rows.md, R4 to R6).
 
-    ``watched`` says that the address may come to mean another cluster. The cluster is asked for its id before
+    ``watched`` says that the address may later mean another cluster. The cluster is asked for its id before
     rows go out, and after the acknowledgements of a batch. The producer comes to its end when another cluster
     is seen (docs/protocols/sink-addresses.md). ``topic`` is a topic there; the question
     for the id names it. Raises ``SettingsError`` for settings that librdkafka refuses.

@@ -66,12 +66,12 @@ class SharedRowWriter(Protocol):
     def cluster_id(self) -> str:
         """The id that the sink at the address has answered with; empty while that is not certain.
 
-        It distinguishes the sink from any other that the address may come to mean. A kind of sink whose
+        It distinguishes the sink from any other that the address may later mean. A kind of sink whose
         address always means the same sink may give one constant id.
         """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """Send as ``RowWriter.send`` does, for a sink whose address cannot come to mean another sink."""
+        """Send as ``RowWriter.send`` does, for a sink whose address always means the same sink."""
 
     def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Take rows as ``send`` does, but only while ``cluster`` is surely at the address.

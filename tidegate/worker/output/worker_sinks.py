@@ -104,7 +104,7 @@ class SinkCluster:
             return self._threads
 
     def report(self) -> SinkReport:
-        """Return what an operator sees of it: how many rows wait for the cluster."""
+        """Return the report for operators: how many rows wait for the cluster."""
         return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
 
     def is_unused(self, *, has_feeds: bool) -> bool:

@@ -55,7 +55,7 @@ class PartitionWriter:
     def open(self) -> int:
         """Fence the predecessor (O1), then bring the local copy up to date (O2).
 
-        Returns how many changelog records that took. Raises ``DeliveryError`` or ``StateError``.
+        Returns how many rows the changelogs gave. Raises ``DeliveryError`` or ``StateError``.
         """
         self._producer.open()
         return self._catch_up()
