@@ -381,7 +381,7 @@ class Backfill:
     def _require_whole(self, log: _Log) -> None:
         """Raise ``InputError`` when the log has lost records since ``log`` was read, or is another topic.
 
-        What was read in between may then be incomplete.
+        The records that were read since may be incomplete then.
         """
         now = self._bounds()
         if self._log_id() != log.id or any(now[number].low > log.bounds[number].low for number in now):

@@ -39,7 +39,7 @@ _KEY_BYTES: Final = 8  # the range id in front of each request
 
 
 class OneFeed:
-    """A feed that is active from the log's first record on, and what partitions say of it.
+    """A feed that is active from the log's first record on, and the partitions' answers about it.
 
     It is the ``Feeds`` of a batch driver (`tidegate.spark.changefeed.batch_driver.Feeds`). ``needed_scans``
     are scans that would bring its missing versions; nobody runs them. ``failure`` says why a partition has
@@ -209,7 +209,7 @@ def run_over(slices: Iterable[DataFrame], query: Query, activation: Activate, cl
 
 
 def _remove_directory(filesystem: fs.FileSystem, root: str) -> None:
-    """Remove the state of a run. If that fails, the rows are written all the same."""
+    """Remove the state of a run. A failure is only logged: the rows are written already."""
     try:
         filesystem.delete_dir(root)
     except FileNotFoundError:

@@ -52,8 +52,9 @@ def is_of_newest(entry: Entry) -> bool:
 def scanned_keys(
     records: DataFrame, partitions: int, watched: Sequence[Span], shortened: Sequence[int]
 ) -> list[ScannedKeys]:
-    """Return what scans in the log say of the watched keys, tenant prefixes left out.
+    """Return the watched keys that scans in the log show, with the moments of these scans.
 
+    The keys have no tenant prefixes.
     Reads the whole log once. The ``shortened`` partitions have lost their beginning. A scan counts only if
     its moment is, for each of these partitions, more than a second above the time of the first record that is
     left. A change outside the op log that came after an older scan may be lost. So the base, and each chunk

@@ -125,7 +125,7 @@ class BatchDriver:
     ) -> None:
         """``look`` is called before each batch, and raises when the log has become another topic.
 
-        ``name`` is what Spark calls the query. ``ends`` tells where a batch ends in each partition.
+        ``name`` is the query's name in Spark. ``ends`` tells where a batch ends in each partition.
         """
         self._query = query
         self._ledger = ledger

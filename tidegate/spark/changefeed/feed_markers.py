@@ -126,7 +126,7 @@ class FeedMarkers:
         return progress
 
     def abort(self) -> None:
-        """Abort the transaction that an exception has left open: others would wait for it."""
+        """Abort the transaction that an exception has left open: readers would wait for its end."""
         with suppress(DeliveryError):  # whoever fenced this owner has aborted it
             self._producers.home.abort_left()
 

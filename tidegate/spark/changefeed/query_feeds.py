@@ -313,8 +313,8 @@ class QueryFeeds:
     def _advance(self, feed_ids: Iterable[FeedId], told: dict[FeedId, Announce]) -> list[FeedId]:
         """Do the next step of each feed; return the feeds that have another step now.
 
-        These are the feeds for which something was stored, and the feeds that fail. What partitions have to
-        be told is put into ``told``. Long steps are done for all feeds together, and their results are stored
+        These are the feeds for which something was stored, and the feeds that fail. Messages for partitions
+        are put into ``told``. Long steps are done for all feeds together, and their results are stored
         in one transaction. The end of a feed is stored immediately, since it may free the topics that a later
         feed wants.
         """

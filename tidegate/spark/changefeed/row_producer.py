@@ -68,7 +68,7 @@ class RowProducer:
 
     It must not be used again once it has raised ``FeedRefused`` or ``BrokerUnavailable``. ``stall_s`` is how
     many seconds it waits without any acknowledgement; with ``None`` it waits without limit. ``watched`` says
-    that the address may come to mean another cluster (docs/protocols/sink-addresses.md). Raises
+    that the address may later mean another cluster (docs/protocols/sink-addresses.md). Raises
     ``SettingsError`` for settings that the client refuses, such as a certificate that it cannot read.
     """
 

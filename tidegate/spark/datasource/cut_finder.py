@@ -80,7 +80,7 @@ class CutFinder:
         begin = self._feed.topics.changes_from
         if start is None:
             newest = self._own(self.newest(buckets), buckets)
-            start = max(newest, begin)  # a feed has no marker before its first one
+            start = max(newest, begin)  # the newest cut is zero without a marker
         if start < begin:
             raise InputError(
                 f"Feed {self._feed.feed_id} began at {begin}, and the start {start} is before that: its rows "

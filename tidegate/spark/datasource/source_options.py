@@ -16,7 +16,7 @@ LATEST: Final = "latest"
 _MARKER: Final = "marker"
 #: A task keeps key and timestamp of each row: about 200 bytes for each record.
 BATCH_RECORDS: Final = 1_000_000
-#: The options, with what their values are.
+#: The options, with the meaning of their values.
 _OPTIONS: Final = {
     "bootstrap": "Kafka brokers as host:port, comma-separated; by default TIDEGATE_BOOTSTRAP_SERVERS",
     "app_id": "the application of the workers; by default TIDEGATE_APP_ID, else tidegate",

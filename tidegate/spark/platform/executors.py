@@ -21,8 +21,8 @@ _NAMED: Final = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception): .+
 PAGE: Final = "docs/spark-cluster.md says what executors need."
 STORES: Final = "docs/spark-cluster.md#checkpoint-directories says what it needs."
 
-#: Who answers, what it lacks (nothing: empty), and the code that it runs. Tasks of every version answer in
-#: this form.
+#: The executor that answers, what it lacks (nothing: empty), and the code that it runs. Tasks of every
+#: version answer in this form.
 _Answer: TypeAlias = tuple[str, str, tuple[str, str, str]]
 
 
