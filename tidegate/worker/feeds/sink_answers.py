@@ -52,13 +52,16 @@ class FeedSinks:
         return self._clusters.cluster_of(definition.sink)
 
     async def learn(self, definition: FeedDefinition) -> None:
-        """Ask the cluster of the feed's sink for its id, and note it. Raises ``RetryError``."""
+        """Ask the cluster of the feed's sink for its id, and note it.
+
+        Raises ``RetryError`` if the cluster does not answer, or may not be asked.
+        """
         cluster_id = await _id_of(self._sinks.of(definition))
         self._own_id = self._own_id or await _id_of(self._sinks.own)
         self._clusters.learn(definition.sink, cluster_id, self._own_id)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Whether the ``other`` feed's topics are on the cluster of this feed's sink, as far as is known."""
+        """Whether the topics of ``other`` are known to be on the cluster of ``definition``'s sink."""
         return self._clusters.share(definition, other)
 
     def forget(self, feed_id: FeedId) -> None:

@@ -89,7 +89,8 @@ class PartitionState:
     def restore(self) -> PartitionProcessor | None:
         """Restore the state (steps O1 to O3), and return the processor. Blocks.
 
-        Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` or ``StateError``.
+        Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` if the broker
+        refuses, or a successor has fenced this owner, and ``StateError`` if the state cannot be read.
         """
         began = time.monotonic()
         if self._abandoned.is_set():

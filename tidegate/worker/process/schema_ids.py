@@ -56,14 +56,15 @@ class SchemaIds(Protocol):
     ) -> Mapping[SubjectSchema, int]:
         """Return the ids as ``ids`` does, but try only once.
 
-        First it makes sure that the URL is that of a registry, and that it accepts our login. Raises
-        ``RegistryAway``, ``RegistryDenied`` or ``SchemaRejected``.
+        First it makes sure that the URL is that of a registry, and that the registry accepts our login.
+        Raises ``RegistryAway`` if the registry does not answer, ``RegistryDenied`` if it refuses the login,
+        and ``SchemaRejected`` if it refuses a schema, or if the URL cannot be that of a registry.
         """
 
     async def require_new(self, url: str, subjects: NewSubjects) -> None:
         """Raise ``FeedError`` for a subject under which others have registered schemas. It tries only once.
 
-        Raises ``RegistryAway`` and ``RegistryDenied`` too.
+        Raises ``RegistryAway`` and ``RegistryDenied`` as ``try_ids`` does.
         """
 
     def waiting(self) -> tuple[RegistryWait, ...]:

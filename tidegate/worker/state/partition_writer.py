@@ -55,7 +55,8 @@ class PartitionWriter:
     def open(self) -> int:
         """Fence the predecessor (O1), then bring the local copy up to date (O2).
 
-        Returns how many rows the changelogs gave. Raises ``DeliveryError`` or ``StateError``.
+        Returns how many rows the changelogs gave. Raises ``DeliveryError`` if the broker refuses to open the
+        producer, and ``StateError`` if the changelogs cannot be read.
         """
         self._producer.open()
         return self._catch_up()
