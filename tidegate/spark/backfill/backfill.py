@@ -129,7 +129,7 @@ class _Log(NamedTuple):
 def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
     """Define the feed of the statement, or find the one that an earlier run defined (step F1).
 
-    Raises ``StatementError``, also for a feed that begins at the present.
+    Raises ``StatementError`` for a statement that cannot be run, and for a feed that begins at the present.
     """
     topics, partitions = Topics.of(options), _log_partitions(options)
     sinks = QuerySinks(options.connection, options.connection.timeout_s)

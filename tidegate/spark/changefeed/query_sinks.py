@@ -42,8 +42,7 @@ class QuerySinks:
     def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
         """Return the connection to the feed's sink; ``cluster`` is the sink's stored id.
 
-        Without ``cluster`` the addresses decide which cluster it is. Raises ``SinkNotAllowed`` and
-        ``SecretMissing``.
+        Without ``cluster`` the addresses decide which cluster it is. Raises as ``sink_connection`` does.
         """
         return sink_connection(self._connection, definition.sink, cluster, definition.id)
 
@@ -125,7 +124,8 @@ def sink_connection(
     """Return the connection to the sink of a feed; ``cluster`` is the sink's stored id.
 
     That is ``own``, or a connection to the sink's servers with the login of the operator's entry. Raises
-    ``SinkNotAllowed`` and ``SecretMissing``.
+    ``SinkNotAllowed`` if no entry allows the feed to write there, and ``SecretMissing`` if a secret of the
+    login is missing.
     """
     servers = () if cluster == OWN else sink_address(sink, cluster, own.bootstrap_servers)
     return own.to(servers, feed_id) if servers else own

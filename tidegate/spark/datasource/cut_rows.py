@@ -44,8 +44,8 @@ class CutRows:
     def new_rows(self, records: RecordColumns) -> Iterator[RowChunk]:
         """Yield new rows, in the order of their offsets.
 
-        Raises ``UnreadableRow``, and ``PromiseBroken``: ``LateRow`` for a row that comes for the first time
-        after a marker that promised it.
+        Raises ``UnreadableRow`` for a record that cannot be read, and ``PromiseBroken`` for one that breaks a
+        rule of feeds. An example is ``LateRow``: a row is at or below an earlier marker, and is new.
         """
         for rows, marker in records.by_markers():
             if self.complete:
@@ -57,7 +57,7 @@ class CutRows:
                 self._take_marker(marker)
 
     def decoded(self, record: FeedRecord) -> RowRecord:
-        """Decode a row. Raises ``UnreadableRow``."""
+        """Decode a row. Raises ``UnreadableRow`` if that is not possible."""
         return self._reader.row(self._place, record)
 
     def _new(self, chunk: RowChunk) -> RowChunk:

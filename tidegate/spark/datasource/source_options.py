@@ -61,7 +61,10 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read Spark's options, whose names may be in lower or upper case. Raises ``SettingsError``."""
+        """Read Spark's options, whose names may be in lower or upper case.
+
+        Raises ``SettingsError`` for an option that is not known, or whose value cannot be used.
+        """
         given = {name.lower(): value.strip() for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS.keys()):
             raise SettingsError(

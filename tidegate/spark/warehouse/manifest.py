@@ -183,7 +183,7 @@ class Manifest:
     def commit(self, head: ManifestHead) -> None:
         """Make ``head`` the newest commit, if the newest commit is still the one before it.
 
-        Raises ``StateError`` otherwise.
+        Raises ``StateError`` if another loader has committed since.
         """
         if self._newest() != ((None, 0) if head.number == 0 else (head.load, head.number - 1)):
             raise self._other_loader()
