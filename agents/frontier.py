@@ -130,8 +130,8 @@ class FrontierPartition:
     ) -> tuple[SinkCluster | None, MarkerRecords]:
         """Return the cluster that the feed writes to, and the object that makes its markers.
 
-        Raises ``SettingsError`` and ``RetryError``. For any other exception it returns markers that raise the
-        exception again, so that the feed fails (U9).
+        Raises ``SettingsError`` and ``RetryError``. After any other exception it returns no cluster, and
+        markers that raise the exception again, so that the feed fails (U9).
         """
         runtime = self._app.runtime
         try:
@@ -185,8 +185,8 @@ class FrontierPartition:
     def _is_over(self, overlap: Overlap) -> bool:
         """Whether an overlap that ``overlaps`` does not name any more is over.
 
-        ``overlaps`` names those with the lowest keys, and no more than ``OVERLAPS_MAX``. So an overlap with
-        higher keys than all of them may still be there.
+        ``overlaps`` names at most ``OVERLAPS_MAX`` overlaps, those with the lowest keys. If it names so many,
+        an overlap above all of them may still be there.
         """
         found = self.overlaps
         return len(found) < OVERLAPS_MAX or overlap.span.start <= found[-1].span.start
@@ -224,7 +224,7 @@ class Frontiers:
         return tuple(found)[:OVERLAPS_MAX]
 
     async def released(self) -> None:
-        """Release every feed."""
+        """Release all partitions of the checkpoints topic, with their feeds."""
         leaving, self.open = self.open, {}
         await asyncio.gather(*(held.release() for held in leaving.values()))
 

@@ -66,7 +66,10 @@ ResultT = TypeVar("ResultT")
 
 
 class JobsOwner:
-    """The part that decides about feeds, while this worker holds the partition of acknowledgements."""
+    """The part of the jobs agent that decides about feeds.
+
+    It exists while this worker holds the partition of acknowledgements.
+    """
 
     def __init__(self, app: Shell) -> None:
         self._app = app
@@ -179,7 +182,10 @@ class JobsOwner:
         await self._do(feed.definition, step)
 
     def _is_fenced(self, definition: FeedDefinition) -> bool:
-        """Whether step E2 is done. If it is not, it begins, and the feed is looked at after it."""
+        """Whether earlier writers of the feed are fenced (step E2 of docs/protocols/ends-of-feeds.md).
+
+        If it is not, the fencing begins, and the feed is looked at again afterwards.
+        """
         return self._fences.has_ended(definition.id) or self._calls.has_returned(
             (definition.id, definition.epoch, "the fence"), partial(self._fences.end, definition.id)
         )
@@ -213,7 +219,8 @@ class JobsOwner:
     async def _prepare(self, definition: FeedDefinition, step: Prepare) -> None:
         """Prepare the feed's topics and start it.
 
-        A feed that began in an earlier epoch holds no partition, so it may wait for its cluster instead.
+        If its cluster does not answer, a new feed fails. A feed that began in an earlier epoch waits instead,
+        since it holds no partition.
         """
         cluster = step.cluster if step.cluster is not None else self._sinks.cluster_of(definition) or ""
         feed, own = self._view(definition), self._own_topics(definition)

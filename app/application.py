@@ -1,5 +1,7 @@
-"""The Faust application: group, assignment and agents. Delivery is not done by Faust
-(docs/protocols/batches.md)."""
+"""The Faust application: consumer group, assignment and agents.
+
+Faust does not deliver rows (docs/protocols/batches.md).
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,9 @@ _log = structlog.get_logger("tidegate.worker")
 
 
 class NoFaustServers(BootStrategy):
-    """The start of Faust without two of its servers.
+    """The start of Faust without two of its services.
 
-    Its web server would show tables that are not there, and its producer cannot tell of deliveries.
+    Faust's web server would show tables that are not there. Its producer cannot tell of deliveries.
     """
 
     enable_web = False
@@ -166,7 +168,10 @@ class Application(faust.App):
         )
 
     def _crash(self, reason: BaseException) -> None:
-        """End the process when a service of Faust failed. Its shutdown could hang, and keep partitions."""
+        """End the process, since a service of Faust has failed, unless the application is stopping already.
+
+        In an orderly shutdown the failed service could hang, and the worker would keep its partitions.
+        """
         if not self.should_stop:
             end_process(reason)
         super()._crash(reason)

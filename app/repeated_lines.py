@@ -21,10 +21,11 @@ class _Kind:
 
 
 class RepeatedLines(logging.Filter):
-    """A filter for a handler. In ``again_s`` seconds it lets one line pass of all lines that are alike.
+    """A filter for a handler. Of all lines that are alike it lets one pass in ``again_s`` seconds.
 
     The line that passes says how many were dropped before it. Lines are alike if logger and level are equal,
-    and their texts differ only in numbers. Example: "broker 1 is down" and "broker 2 is down" are alike.
+    and their texts differ only in numbers. Example: "broker 1 is down" and "broker 2 is down" are alike. Only
+    loggers whose names begin with one of ``loggers`` are filtered; all other lines pass.
     """
 
     def __init__(

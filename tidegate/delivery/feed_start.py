@@ -61,9 +61,9 @@ def unprepared(
 ) -> StateRecord | None:
     """Return the failed state of a feed whose preparation met one of ``UNPREPARED``.
 
-    Return ``None`` if the feed waits.
-    ``servers`` are those of the feed's sink. ``topics`` is what was stored about the topics that the feed may
-    have created.
+    Return ``None`` if the feed waits for its servers instead. It does so after a ``RetryError``, if it began
+    in an earlier epoch or is in a backfill. ``servers`` are those of the feed's sink. ``topics`` are the
+    stored topics that the feed may have created.
     """
     if not isinstance(error, RetryError):
         return failed(definition, str(error), topics)

@@ -22,8 +22,8 @@ from tidegate.hlc import ResolvedTimestamp
 SCHEMA_REFUSED: Final = (
     "markers wait: their schema is refused, and was not when the feed began; look who changed the subject"
 )
-#: At most so many seconds count between two questions for a topic that no broker knew. Engines pause for no
-#: longer than this before they ask again.
+#: While no broker knows a topic, the time between two questions for it counts, but at most so many seconds.
+#: Engines pause for no longer than this before they ask again.
 _COUNTED_S: Final = 10.0
 #: A topic, and a partition of it.
 Place: TypeAlias = tuple[str, int]
@@ -87,12 +87,12 @@ def _framed(prefix: bytes, encode: Callable[[ResolvedTimestamp], bytes], marker:
 
 
 class MarkersAside:
-    """Markers that go to every partition of a topic of their own, with the ends of the topics of rows.
+    """Markers that go to every partition of a topic of their own. They name the ends of the topics of rows.
 
-    ``places`` are the partitions whose ends a marker names. ``fault`` is empty until an end has
-    fallen. After that it is a sentence. Rows that a marker promised are gone then, and waiting does not bring
-    them back.
-    Example: a marker named end 500 of a partition, and now the partition ends at 200.
+    ``places`` are the partitions whose ends markers name. ``fault`` is empty until one of these ends is lower
+    than in an earlier marker. From then on it is a sentence about this: rows that a marker promised are gone,
+    and waiting does not bring them back. Example: a marker named the end 500 of a partition, and now the
+    partition ends at 200.
     """
 
     def __init__(self, topic: str, targets: Sequence[FeedTarget]) -> None:
@@ -135,8 +135,7 @@ class MarkersAside:
     def records(self, marker: ResolvedTimestamp, ends: Mapping[Place, int]) -> list[OutgoingMarker]:
         """Return the records of one marker, with the ``ends`` that were asked for after step M2.
 
-        Raises ``RetryError`` if an end is lower than in the marker before. Raises it for every later marker,
-        too.
+        Raises ``RetryError`` if an end is lower than in the marker before, and from then on for every marker.
         """
         self._refuse_fallen(ends)
         self._ends = ends

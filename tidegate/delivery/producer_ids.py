@@ -16,7 +16,7 @@ from tidegate.changefeed.definition.feed import FeedId
 
 
 def progress_id(app_id: str, feed_id: FeedId) -> str:
-    """Return the id of the producer of a feed's progress.
+    """Return the transactional id of the producer of a feed's progress.
 
     The same producer writes the feed's markers if the sink is the engine's own cluster.
     """
@@ -24,13 +24,16 @@ def progress_id(app_id: str, feed_id: FeedId) -> str:
 
 
 class MarkerIds(NamedTuple):
-    """The ids for a feed's markers on another cluster. Earlier versions of tidegate used ``former``."""
+    """The transactional ids for a feed's markers on a cluster other than the engine's own.
+
+    tidegate uses ``present``. Its earlier versions used ``former``.
+    """
 
     former: str
     present: str
 
     @classmethod
     def of(cls, app_id: str, feed_id: FeedId, cluster: str) -> MarkerIds:
-        """Return the ids on the cluster with the id ``cluster``."""
+        """Return the transactional ids for the cluster with the id ``cluster``."""
         former = progress_id(app_id, feed_id)
         return cls(former, f"{former}@{cluster}")

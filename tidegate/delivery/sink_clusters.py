@@ -23,15 +23,18 @@ OWN: Final = ""
 
 
 def stored_cluster(feed: FeedView, epoch: FeedEpoch) -> str | None:
-    """Return the id of the cluster that an epoch of the feed writes to; ``None`` while none is
-    stored for it.
+    """Return the id of the cluster that ``epoch`` of the feed writes to; empty for the engine's own cluster.
+
+    Return ``None`` while no start of this epoch is stored.
     """
     state = feed.current_state
     return None if state is None or state.epoch != epoch or state.start is None else state.sink_cluster
 
 
 def begun_on(feed: FeedView) -> str | None:
-    """Return the id of the cluster that the feed began on, in whatever epoch; ``None`` while none is stored.
+    """Return the id of the cluster that the feed began on, in this epoch or an earlier one.
+
+    Return ``None`` before the feed has begun.
 
     Topics stay where they are when a feed is moved. For a while the engine that the feed was moved away from
     still has the feed in its log partitions, and no state of the new epoch is stored yet.
@@ -50,7 +53,7 @@ def sink_address(sink: SinkUri, cluster: str | None, bootstrap_servers: str) -> 
 
 
 class OtherSink(NamedTuple):
-    """A feed whose topics are on the cluster ``stored``, and whose sink's address means ``found`` now.
+    """The ids of two clusters: a feed's topics are on ``stored``, but its sink's address means ``found`` now.
 
     The empty id is that of the engine's own cluster.
     """
@@ -79,7 +82,7 @@ class SinkClusters:
     def is_home(self, sink: SinkUri) -> bool:
         """Return whether the engine uses an address of the sink for its own cluster.
 
-        If it does, nobody asks for the id.
+        If it does, the sink is on that cluster, and nobody has to ask for the cluster's id.
         """
         return not other_cluster(sink, self._bootstrap)
 
@@ -109,7 +112,7 @@ class SinkClusters:
         return None if stored is None or found in (None, stored) else OtherSink(stored, found)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Return whether the ``other`` feed's topics are known to be on the cluster of this feed's sink."""
+        """Return whether the topics of ``other`` are known to be on the cluster of ``definition``'s sink."""
         cluster = self.cluster_of(definition.sink)
         if other.current_state is not None and other.current_state.targets:
             return other.current_state.sink_cluster == cluster

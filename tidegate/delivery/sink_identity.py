@@ -12,13 +12,10 @@ from tidegate.errors import SinkHeld
 
 
 def require_cluster(questions: Iterable[Callable[[], str]], stored: str, say: Callable[[str], str]) -> None:
-    """Ask clients for the id of their cluster (M2c).
+    """Raise ``SinkHeld`` unless every client is on the cluster with the feed's topics (M2c).
 
-    It has to be ``stored``, the id of the cluster with the feed's topics.
-
-
-    Raises ``SinkHeld`` for another id, with the sentence that ``say`` makes of it. Raises what the questions
-    raise.
+    Each of ``questions`` asks one client for the id of its cluster. ``stored`` is the id of the cluster with
+    the topics. ``say`` makes the error's sentence of any other id. Raises what the questions raise.
     """
     for ask in questions:
         found = ask()
@@ -30,24 +27,25 @@ class TellsCluster(Protocol):
     """A Kafka client that knows which cluster has given all of its answers so far."""
 
     def __call__(self, topic: str) -> str:
-        """Return that cluster's id. The question to the cluster names ``topic``."""
+        """Return the id of the cluster. The question to the cluster names ``topic``."""
 
 
 def require_marker_cluster(
     producer: TellsCluster, client: TellsCluster, state: StateRecord, say: Callable[[str], str]
 ) -> None:
-    """Check that two clients are on the cluster of the feed's topics (step M2c): the marker ``producer`` and
-    the ``client`` that asks for end offsets.
+    """Raise ``SinkHeld`` unless ``producer`` and ``client`` are on the cluster of the feed's topics (M2c).
 
-    ``state`` is the feed's, with the id of that cluster. Raises as ``require_cluster`` does.
+    ``producer`` writes the markers, and ``client`` asks for end offsets. ``state`` is the feed's, with the id
+    of that cluster. Raises as ``require_cluster`` does.
     """
     topic = state.targets[0].topic
     require_cluster([partial(producer, topic), partial(client, topic)], state.sink_cluster, say)
 
 
 def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
-    """Return the sentence for a feed whose topics are on cluster ``stored``, and whose sink answers as
-    ``found``.
+    """Return the sentence for a held feed.
+
+    Its topics are on the cluster ``stored``, and the cluster ``found`` answers at its sink's ``servers``.
     """
     return (
         f"feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at {servers} there is "
@@ -58,9 +56,9 @@ def held(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
 
 
 def held_backfill(feed_id: FeedId, servers: str, stored: str, found: str) -> str:
-    """Return the sentence for a feed in a backfill whose sink answers as the cluster ``found``.
+    """Return the sentence for a held feed that is in a backfill. The parameters are those of ``held``.
 
-    A backfill has to end on the cluster that it began on. Rows may be at either cluster by now.
+    A backfill has to end on the cluster that it began on. Rows may be on either cluster by now.
     """
     return (
         f"the backfill of feed {feed_id} is held: its topics are on the Kafka cluster {stored}, and at "

@@ -25,7 +25,8 @@ class Runtime:
     def __init__(self, settings: Settings, schema_ids: SchemaIds, machine: Machine = REAL) -> None:
         """Open everything, and check the settings and the topics before the first record is read.
 
-        Waits for the broker without limit. Raises ``TopologyError``.
+        Waits for the broker without limit. Raises ``TopologyError`` for a data directory or topics that
+        cannot be used.
         """
         self.settings = settings
         self.machine = machine

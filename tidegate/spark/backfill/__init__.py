@@ -1,3 +1,4 @@
-"""A batch job that writes a feed's past from the log: what `tidegate.spark.backfill.backfill` is made of
-(docs/protocols/backfill.md).
+"""The batch job that writes a feed's past from the log (docs/protocols/backfill.md).
+
+`tidegate.spark.backfill.backfill` is the job. The other modules are its parts.
 """

@@ -75,8 +75,8 @@ _PATIENCE_S: Final = 15.0
 _SPARK_CONFIG: Final = {"spark.sql.adaptive.enabled": "true"}
 #: At most so many bases are tried, the highest first. Each one costs a survey of the log.
 _BASES: Final = 4
-#: A scan is refused when the log is complete only up to a moment that is further behind the log's end than
-#: this. If a cursor names the moment, the scan is allowed.
+#: A scan is refused when the log is complete only up to a moment that is more than so many seconds before the
+#: log's end. If a cursor names the moment, the scan is allowed.
 _BEHIND_S: Final = 60.0
 _INSTEAD: Final = (
     "Nothing was written by this run. Drop the feed, and create it with `tidegate feed create`, on other "
@@ -99,7 +99,7 @@ class BackfillOptions:
     ``work`` is the URI of a directory that Spark and every executor reach; nothing in it is needed
     afterwards. ``then`` is the engine that goes on with the feed. Topics that the backfill creates have
     ``output_partitions`` partitions. ``output_topics`` are patterns of the topics that feeds may write to.
-    ``access`` says how the file system of ``work`` lets us in.
+    ``access`` has the login for the file system of ``work``.
     """
 
     connection: KafkaConnection
@@ -129,7 +129,7 @@ class _Log(NamedTuple):
 def define_backfill(options: BackfillOptions, statement: str) -> FeedId:
     """Define the feed of the statement, or find the one that an earlier run defined (step F1).
 
-    Raises ``StatementError``, also for a feed that begins at the present.
+    Raises ``StatementError`` for a statement that cannot be run, and for a feed that begins at the present.
     """
     topics, partitions = Topics.of(options), _log_partitions(options)
     sinks = QuerySinks(options.connection, options.connection.timeout_s)
@@ -252,17 +252,14 @@ class Backfill:
         return feed.defined
 
     def _is_written(self, definition: FeedDefinition) -> bool:
-        """Return whether an earlier run of a scan has finished step F5.
-
-        Always false for a feed without a scan.
-        """
+        """Return whether an earlier run has finished step F5. Always false for a feed without a scan."""
         state, high_water = self._feed.current_state, self._feed.high_water
         if definition.options.initial_scan is InitialScan.NO or state is None or state.start is None:
             return False
         return high_water is not None and high_water >= state.start
 
     def _write(self, definition: FeedDefinition) -> Sequence[PartitionProgress]:
-        """Run steps F2 to F4; return up to when each partition's rows are acknowledged and complete."""
+        """Run steps F2 to F4; return reports that say up to when rows are complete and acknowledged."""
         state = self._feed.current_state
         if state is None:
             self._require_topics(definition)
@@ -384,7 +381,7 @@ class Backfill:
     def _require_whole(self, log: _Log) -> None:
         """Raise ``InputError`` when the log has lost records since ``log`` was read, or is another topic.
 
-        What was read in between may then be incomplete.
+        The records that were read since may be incomplete then.
         """
         now = self._bounds()
         if self._log_id() != log.id or any(now[number].low > log.bounds[number].low for number in now):
@@ -515,7 +512,7 @@ class Backfill:
         )
 
     def _require_recent(self, survey: OneFeed, complete: Timestamp, definition: FeedDefinition) -> None:
-        """Raise ``InputError`` for a scan far behind the log's end, unless a cursor asks for that moment."""
+        """Raise ``InputError`` for a scan long before the log's end, unless a cursor asks for that moment."""
         behind_s = survey.log_time_ms / 1_000 - complete.wall / NANOS_PER_SECOND
         if definition.options.cursor is None and behind_s > _BEHIND_S:
             raise InputError(
@@ -555,7 +552,7 @@ def _lack(feed: OneFeed) -> str:
 
 
 def _descriptors(values: Iterable[bytes]) -> Iterator[DescriptorUpdate]:
-    """Yield the descriptors that can be read. The processors treat the others as holes."""
+    """Yield the descriptors that can be read. The processors treat unreadable ones as holes."""
     for value in values:
         with suppress(MalformedEntry):
             update = decode_entry(encode_key(BROADCAST), value)

@@ -159,7 +159,10 @@ def find_versions(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def write_rows(scan: ScanAt, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write a row for each key whose newest version is not a deletion; wait until all are acknowledged."""
+    """Write a row for each key whose newest version is not a deletion, and wait for acknowledgements.
+
+    Yields how many rows were written, and the fault, if there is one.
+    """
     settle_process()
     count, fault = 0, None
     try:
@@ -197,9 +200,9 @@ def _write(scan: ScanAt, found: Iterable[list[Version]]) -> int:
 class _StoredSink:
     """The sink of a scan: the cluster whose id is stored with the feed, whatever the address means by now.
 
-    The cluster is asked for its id by ``topic``; the engine's own cluster is not asked. Methods raise what
-    ``RowProducer.send`` raises, except that they raise ``SinkHeld`` or ``BrokerUnavailable`` in place of
-    ``SinkStalled``. It is unknown then which rows the cluster has, so no progress may be stored.
+    The cluster is asked for its id, and the question names ``topic``. The engine's own cluster is not asked.
+    Methods raise what ``RowProducer.send`` raises. But in place of ``SinkStalled`` they raise ``SinkHeld`` or
+    ``BrokerUnavailable``. It is unknown then which rows the cluster has, so no progress may be stored.
     """
 
     def __init__(self, scan: ScanAt, topic: str) -> None:

@@ -39,7 +39,7 @@ _KEY_BYTES: Final = 8  # the range id in front of each request
 
 
 class OneFeed:
-    """A feed that is active from the log's first record on, and what partitions say of it.
+    """A feed that is active from the log's first record on, and the partitions' answers about it.
 
     It is the ``Feeds`` of a batch driver (`tidegate.spark.changefeed.batch_driver.Feeds`). ``needed_scans``
     are scans that would bring its missing versions; nobody runs them. ``failure`` says why a partition has
@@ -58,12 +58,12 @@ class OneFeed:
         self._claims = RangeClaims()
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """Return the feed's activation for all partitions, once."""
+        """Return the feed's activation for all partitions at the first call, and nothing later."""
         untold, self._untold = self._untold, ()
         return [(self._activation, untold)] if untold else ()
 
     def reached(self, _: Callable[[], Mapping[int, int]]) -> bool:
-        """Return ``False``: the feed begins before any records."""
+        """Return ``False``: no new feed waits, since the feed begins before the first record."""
         return False
 
     def paused(self) -> frozenset[FeedId]:
@@ -75,7 +75,7 @@ class OneFeed:
         return {self._activation.feed_id: self._cluster}
 
     def note_answers(self, answers: Iterable[Answer]) -> None:
-        """Note how far partitions are, and why they failed the feed."""
+        """Note the partitions' progress, and why they failed the feed."""
         told = list(answers)
         self.reports += self._claims.count(
             [decode_report(answer.body) for answer in told if answer.kind == "checkpoint"]
@@ -119,7 +119,7 @@ class OneFeed:
 
     @property
     def log_time_ms(self) -> int:
-        """The record time of the log's last records, in milliseconds."""
+        """The highest record time that partitions have reported, in milliseconds; 0 without a report."""
         return max((report.log_time_ms for report in self.reports), default=0)
 
     def _note_failure(self, body: bytes) -> None:
@@ -209,7 +209,7 @@ def run_over(slices: Iterable[DataFrame], query: Query, activation: Activate, cl
 
 
 def _remove_directory(filesystem: fs.FileSystem, root: str) -> None:
-    """Remove the state of a run. If that fails, the rows are written all the same."""
+    """Remove the state of a run. A failure is only logged: the rows are written already."""
     try:
         filesystem.delete_dir(root)
     except FileNotFoundError:

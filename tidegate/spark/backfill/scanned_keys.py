@@ -33,7 +33,7 @@ _FOUND_SCHEMA: Final = pa.schema(
 
 
 class ScannedKeys(NamedTuple):
-    """Keys whose rows at one moment the log has."""
+    """A span of keys that a scan in the log shows as they were at the moment ``at``."""
 
     span: Span
     at: Timestamp
@@ -52,8 +52,9 @@ def is_of_newest(entry: Entry) -> bool:
 def scanned_keys(
     records: DataFrame, partitions: int, watched: Sequence[Span], shortened: Sequence[int]
 ) -> list[ScannedKeys]:
-    """Return what scans in the log say of the watched keys, tenant prefixes left out.
+    """Return the watched keys that scans in the log show, with the moments of these scans.
 
+    The keys have no tenant prefixes.
     Reads the whole log once. The ``shortened`` partitions have lost their beginning. A scan counts only if
     its moment is, for each of these partitions, more than a second above the time of the first record that is
     left. A change outside the op log that came after an older scan may be lost. So the base, and each chunk
@@ -91,7 +92,10 @@ def find_chunks(
 
 
 def base_of(scanned: Iterable[ScannedKeys], watched: Iterable[Span], upto: Timestamp) -> Timestamp:
-    """Return the highest base of a scan at ``upto``; zero if some watched key is in no scan up to then."""
+    """Return the highest base of a scan at ``upto``.
+
+    Return zero if some watched key is in none of the scans at or below ``upto``.
+    """
     newest = SpanFrontier(watched, ZERO)
     newest.forward_all([(each.span, each.at) for each in scanned if each.at <= upto])
     return newest.minimum

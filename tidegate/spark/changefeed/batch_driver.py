@@ -52,7 +52,7 @@ _AGAIN_S: Final = 5.0
 _LONGEST_S: Final = 300.0
 #: How often such a wait looks for feeds that have ended meanwhile.
 _LOOK_S: Final = 5.0
-#: The time to wait before rows are written again, if a broker may take them then.
+#: The time to wait before doubted rows are written again. It doubles with each further doubt.
 _DOUBT_S: Final = 1.0
 #: The kinds of answers of a partition that has to run the round once more.
 _UNDONE: Final = ("fault", "refused", "doubted", "broke")
@@ -70,7 +70,10 @@ class Feeds(Protocol):
     """The feeds that the query runs, as a batch needs them."""
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
-        """Return the messages to tell now, each with its partitions; do what else is due for feeds."""
+        """Return the messages for partitions that are due now, each with its partitions.
+
+        Also takes the other steps that are due for feeds.
+        """
 
     def paused(self) -> frozenset[FeedId]:
         """Return the feeds that get no rows now, since their sinks do not take rows."""
@@ -122,7 +125,7 @@ class BatchDriver:
     ) -> None:
         """``look`` is called before each batch, and raises when the log has become another topic.
 
-        ``name`` is what Spark calls the query. ``ends`` tells where a batch ends in each partition.
+        ``name`` is the query's name in Spark. ``ends`` tells where a batch ends in each partition.
         """
         self._query = query
         self._ledger = ledger
@@ -227,7 +230,7 @@ class BatchDriver:
         """Run the round until every partition has answered; return the round as it last ran, and the answers.
 
         A partition whose fault may pass runs again until the fault has passed. A partition where a row was
-        refused for good runs again and fails the feed (step S6). A partition where a row was doubted writes
+        refused runs again and fails the feed (step S6). A partition where a row was doubted writes
         the rows again (S5a). A partition where a step broke runs again with more caution. Raises a fault that
         no waiting mends.
         """
@@ -317,7 +320,7 @@ class BatchDriver:
     def _controls(
         self, account: Account, only: type[ControlMessage] | UnionType = ControlMessage
     ) -> dict[int, Instructions]:
-        """Return what each partition has to be told about feeds now, in messages of the types ``only``."""
+        """Return the messages about feeds that are due now, by partition. Their types are among ``only``."""
         told: dict[int, list[Told]] = defaultdict(list)
         offset = account.controls
         for message, partitions in self._feeds.announcements():
@@ -434,7 +437,7 @@ def _refused_at_last(doubted: Iterable[Answer], doubts: Counter[tuple[int, str]]
 
 
 def _with_refused(round_: Round, answers: Iterable[Answer]) -> Round:
-    """Return the round with these refusals noted, for the next attempt of their partitions."""
+    """Return the round with the refusals of ``answers``, for the next attempt of their partitions."""
     refused = {partition: dict(feeds) for partition, feeds in round_.refused.items()}
     for answer in answers:
         feed_id, reason = json.loads(answer.body)

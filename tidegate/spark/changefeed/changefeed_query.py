@@ -69,7 +69,7 @@ class QueryOptions:
     ``available_now`` the query ends at the last record that is there when it begins; otherwise a batch begins
     every ``interval_s`` seconds. ``sink_stall_s`` is how long another cluster may acknowledge nothing before
     its feeds are detached. ``output_topics`` are patterns of the topics that feeds may write to. ``access``
-    says how the file system of the checkpoint directory lets us in.
+    has the login for the file system of the checkpoint directory.
     """
 
     connection: KafkaConnection
@@ -191,7 +191,7 @@ def _fixed_tasks(session: SparkSession, tasks: int) -> int:
 
 
 def query_name(app_id: str) -> str:
-    """Return what Spark calls the query of an application: its pages, metrics and listeners have the name."""
+    """Return the name of an application's query in Spark's pages and metrics, and for its listeners."""
     return f"tidegate spark {app_id}"
 
 

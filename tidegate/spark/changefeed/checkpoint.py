@@ -2,7 +2,7 @@
 
     <checkpoint>/spark/               Spark's: offsets/<batch> before a batch, commits/<batch> after it
     <checkpoint>/tidegate/query.json  the application and the topics: stored before Spark begins
-    <checkpoint>/tidegate/            the rest of it: see `ledger`, `refused_files`, and
+    <checkpoint>/tidegate/            the rest of tidegate's half: see `ledger`, `refused_files`, and
                                       `tidegate.spark.platform.state_files`
 
 All of this is checked before Spark starts. A directory that is refused is not changed.
@@ -86,7 +86,7 @@ class Checkpoint(NamedTuple):
         return f"{self.path}/{OURS}"
 
     def require(self, identity: QueryIdentity) -> bool:
-        """Return ``True`` if this query has used the directory and can go on, else ``False``: it is unused.
+        """Return ``True`` if this query has used the directory and can go on; ``False`` if it is unused.
 
         Raises ``StateError`` or ``TopologyError``, which say what to do, when the query cannot go on, and
         ``SettingsError`` when the directory cannot be read.
@@ -136,6 +136,7 @@ class Checkpoint(NamedTuple):
     def wait_for_commit(self, batch: int | None, patience_s: float) -> None:
         """Wait until Spark has committed the batch, for ``patience_s`` seconds at most.
 
+        Does not wait if ``batch`` is ``None``.
         If Spark has not committed it by then, Spark runs the batch again.
         """
         given_up_at = time.monotonic() + patience_s

@@ -43,13 +43,13 @@ class FeedProducers(NamedTuple):
 
 
 class FeedMarkers:
-    """The frontier of one epoch of one feed, which it persists and tells to the feed's consumers by markers.
+    """The progress and the markers of one epoch of one feed: it has the frontier, and writes both.
 
     ``producers`` write progress to the topic ``jobs``, and markers. ``ends`` asks the cluster of the feed's
     topics where partitions end, open transactions included. ``schema_id`` asks the feed's schema registry.
-    ``feed`` is what the jobs topic holds, read after the producer of progress was opened. With ``insists``
-    ``publish`` raises ``RetryError`` while a marker cannot get what it needs. Otherwise only the marker
-    waits.
+    ``feed`` is the feed as the jobs topic has it, read after the producer of progress was opened. While the
+    ends or schema ids for a marker are not known, only the marker waits. With ``insists`` ``publish`` raises
+    ``RetryError`` instead.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class FeedMarkers:
     def publish(self) -> ProgressRecord | None:
         """Do steps M2 and M3. Return the progress record if one was written, else ``None``.
 
-        Raises ``DeliveryError`` when fenced.
+        Raises ``DeliveryError`` when fenced, and ``RecordRefused`` if no marker can be written any more.
         """
         writer = self._producers.markers
         marks = self._marks and not self._fault and not self._rests and writer.get_ready()
         due = self._frontier.due_marker() if marks else None
-        # a due marker is at least as high, and covers what is owed
+        # a due marker is at least as high as one that is owed, so it is written in its place
         marker = (due or self._owed) if marks else None
         progress = self._persist(again=marker is not None and not writer.is_proved)
         if marker is not None:
@@ -126,7 +126,7 @@ class FeedMarkers:
         return progress
 
     def abort(self) -> None:
-        """Abort the transaction that an exception has left open: others would wait for it."""
+        """Abort the transaction that an exception has left open: readers would wait for its end."""
         with suppress(DeliveryError):  # whoever fenced this owner has aborted it
             self._producers.home.abort_left()
 

@@ -34,10 +34,10 @@ _OTHERS_S: Final = 15.0
 
 
 class JobsTopic:
-    """The feeds of an application.
+    """The jobs topic of an application, with its feeds as of the last reading.
 
     Opening it fences every earlier process that wrote by the same name, ``writer``. Any thread may write. One
-    thread reads, and no other thread does anything meanwhile.
+    thread reads, and no other thread uses this object meanwhile.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """The driver's files about a query: the messages of each round, and the account of each batch.
 
-    <root>/rounds/<round>.json   what the round is told, stored before it runs
+    <root>/rounds/<round>.json   what the round tells partitions, stored before it runs
     <root>/batches/<batch>.json  stored as the last thing of a batch: which files hold the partitions' states
 
-A batch that runs again finds the account of the batch before it, and what its rounds were told.
+A batch that runs again finds the account of the batch before it, and what its rounds told partitions.
 """
 
 from __future__ import annotations

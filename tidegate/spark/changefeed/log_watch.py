@@ -23,7 +23,7 @@ class Log(NamedTuple):
 
 
 class LogWatch:
-    """Compares the log topic with what it was when the query began: before batches, every few seconds."""
+    """Compares the log topic with ``known``, the log when the query began. It asks once in 5 s at most."""
 
     def __init__(self, admin: TopicAdmin, topic: str, known: Log) -> None:
         self._admin = admin

@@ -28,8 +28,9 @@ class Pauses:
     def begin(self, feed_id: FeedId) -> float | None:
         """Begin a pause, since the feed's sink did not take rows; return its length in seconds.
 
-        A pause that begins soon after the last one is twice as long, up to 300 s: for example 15, 30, 60.
-        Returns ``None`` for a feed that pauses already.
+        The first pause takes 15 s. A pause that begins soon after the end of the last one is twice as long,
+        up to 300 s: for example 15, 30, 60. "Soon" is within twice the length of the last one. Returns
+        ``None`` for a feed that pauses already.
         """
         now, last = self._clock(), self._pauses.get(feed_id)
         if last is not None and now < last.until:

@@ -34,7 +34,7 @@ _TOPICS_AT_ONCE: Final = 200
 
 
 class Preparation:
-    """Prepares the feeds of ``jobs``, several at a time by threads if need be. Close it.
+    """Prepares the feeds of ``jobs``. Threads may prepare several feeds at the same time. Close it.
 
     Topics that it creates have ``output_partitions`` partitions. ``is_gone`` tells whether an ended feed can
     write nothing any more: no log partition has it, and nobody writes its markers. ``namespace`` says which
@@ -151,7 +151,10 @@ class Preparation:
         return state
 
     def schema_id(self, url: str, schema: SubjectSchema) -> int:
-        """Return the id of a schema in the registry at ``url``, which is asked once."""
+        """Return the id of a schema in the registry at ``url``.
+
+        Raises ``RetryError`` when the registry does not answer.
+        """
         return self._registries.of(url).id_of(schema)
 
     def close_unused(self, live: Iterable[FeedDefinition]) -> None:

@@ -59,7 +59,7 @@ class FeedLags(Collector):
         self.high_waters: Mapping[FeedId, Timestamp] = {}
 
     def lags_ms(self) -> dict[FeedId, int]:
-        """Return how far behind each feed is now."""
+        """Return the lag of each feed now, in ms: the wall clock less the feed's high-water."""
         now_ms = time.time_ns() // _MS
         return {feed: now_ms - high.wall // _MS for feed, high in self.high_waters.items()}
 
@@ -263,8 +263,8 @@ class QueryProgress:
         return new
 
     def _lag(self) -> int | None:
-        """Return how many records all partitions are behind; ``None`` when the ends of the log are not
-        known.
+        """Return how many offsets the partitions together have not stepped yet; ``None`` when the ends of the
+        log are not known.
         """
         try:
             ends = self._ends()

@@ -22,7 +22,7 @@ class Query:
     URI. With ``whole_checkpoints_only`` a checkpoint is answered only in a round that asks for whole ones,
     and not by each step: a batch of a whole log would answer many that nobody reads. ``sink_stall_s`` is how
     long a cluster other than the query's own may acknowledge nothing before its feeds are detached; without
-    it such a cluster is waited for without limit. ``access`` says how the file system of ``root`` lets us in.
+    it such a cluster is waited for without limit. ``access`` has the login for the file system of ``root``.
     A round has at most ``tasks`` tasks (0: as many as Spark has cores). A Python worker keeps states of about
     ``held_bytes`` in memory between rounds.
     """

@@ -128,12 +128,12 @@ class QueryFeeds:
         self._unseen: dict[tuple[FeedId, FeedEpoch], AcksUntilNow] = {}
         #: The end of the log when the query began, for each partition that has not reached it yet.
         self._present = _ends(query)
-        self._kept_back = False  # whether a new feed waits until all have reached it
+        self._kept_back = False  # whether a new feed waits until all partitions have reached that end
 
     def announcements(self) -> Sequence[tuple[ControlMessage, Sequence[int]]]:
         """Return the messages for partitions about feeds that begin or end; store the states that are due.
 
-        If a feed's stored state is one that no step leaves, that is logged, and the other feeds go on. Raises
+        If no step leads on from a feed's stored state, that is logged, and the other feeds go on. Raises
         ``RetryError`` when something does not answer.
         """
         self._jobs.read()
@@ -313,8 +313,8 @@ class QueryFeeds:
     def _advance(self, feed_ids: Iterable[FeedId], told: dict[FeedId, Announce]) -> list[FeedId]:
         """Do the next step of each feed; return the feeds that have another step now.
 
-        These are the feeds for which something was stored, and the feeds that fail. What partitions have to
-        be told is put into ``told``. Long steps are done for all feeds together, and their results are stored
+        These are the feeds for which something was stored, and the feeds that fail. Messages for partitions
+        are put into ``told``. Long steps are done for all feeds together, and their results are stored
         in one transaction. The end of a feed is stored immediately, since it may free the topics that a later
         feed wants.
         """
@@ -478,7 +478,7 @@ class QueryFeeds:
         docs/protocols/accept-cluster.md.
 
         All feeds are fenced first. Then the jobs topic is read to its end, once for all of them. Returns the
-        feeds.
+        feeds; none if that end cannot be read now.
         """
         if not definitions:
             return []

@@ -120,7 +120,7 @@ class QueryMarkers:
         self._opened(definition).close()
 
     def fence_all(self, definitions: Iterable[FeedDefinition]) -> None:
-        """Do the same for each of the feeds."""
+        """Fence whoever has run one of the feeds, as ``fence`` does for one feed."""
         require_all(self._together.call(self.fence, {each.id: each for each in definitions}))
 
     def shut_out(self, definition: FeedDefinition, heir: FeedDefinition) -> None:
@@ -151,7 +151,7 @@ class QueryMarkers:
         Closes the markers of a feed that has ended, or that another engine has taken over. A feed whose
         marker is refused fails. If a fault keeps one feed from its markers, the other feeds get theirs: the
         fault is raised when all others are done. Raises ``DeliveryError`` when another query runs these
-        feeds, ``RetryError`` for a fault that may pass, and ``GivenUpError`` when this is closed meanwhile.
+        feeds, ``RetryError`` for a fault that may pass, and ``GivenUpError`` after ``give_up``.
         """
         ends: list[DeliveryError] = []
         waits: list[RetryError] = []

@@ -42,13 +42,12 @@ class QuerySinks:
     def connection(self, definition: FeedDefinition, cluster: str | None = None) -> KafkaConnection:
         """Return the connection to the feed's sink; ``cluster`` is the sink's stored id.
 
-        Without ``cluster`` the addresses decide which cluster it is. Raises ``SinkNotAllowed`` and
-        ``SecretMissing``.
+        Without ``cluster`` the addresses decide which cluster it is. Raises as ``sink_connection`` does.
         """
         return sink_connection(self._connection, definition.sink, cluster, definition.id)
 
     def servers(self, definition: FeedDefinition, cluster: str | None = None) -> str:
-        """Return the servers of that connection, also when it is not allowed."""
+        """Return the servers of the feed's sink, as ``connection`` finds them, also if it is not allowed."""
         return sink_servers(self._connection, definition.sink, cluster)
 
     def admin(self, connection: KafkaConnection) -> TopicAdmin:
@@ -110,9 +109,7 @@ class QuerySinks:
             raise SinkHeld(other.sentence(definition.id, self.servers(definition), self._own()))
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Return whether the topics of ``other`` are on the cluster of this feed's topics, as far as is
-        known.
-        """
+        """Return whether the topics of ``other`` are known to be on the cluster of ``definition``'s sink."""
         return self._clusters.share(definition, other)
 
     def _own(self) -> str:
@@ -127,7 +124,8 @@ def sink_connection(
     """Return the connection to the sink of a feed; ``cluster`` is the sink's stored id.
 
     That is ``own``, or a connection to the sink's servers with the login of the operator's entry. Raises
-    ``SinkNotAllowed`` and ``SecretMissing``.
+    ``SinkNotAllowed`` if no entry allows the feed to write there, and ``SecretMissing`` if a secret of the
+    login is missing.
     """
     servers = () if cluster == OWN else sink_address(sink, cluster, own.bootstrap_servers)
     return own.to(servers, feed_id) if servers else own

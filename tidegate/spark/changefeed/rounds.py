@@ -62,8 +62,8 @@ class Round:
     ``paused`` are feeds that get no rows, since their sinks do not take rows. Three fields are not stored
     with the round. ``clusters`` are the ids of the clusters that feeds write to, as the jobs topic has them
     now, by the names that ranges use for feeds. ``refused`` has, for each partition, the feeds whose rows
-    were refused for good in an earlier attempt, and why. ``cautions`` say how to step partitions in which an
-    earlier attempt broke.
+    were refused in an earlier attempt, and why. ``cautions`` say how to step partitions in which an earlier
+    attempt broke.
     """
 
     id: RoundId

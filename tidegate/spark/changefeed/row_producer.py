@@ -47,9 +47,9 @@ class SinkStalled(Exception):
 
 
 class FeedRefused(Exception):
-    """A row of feed ``feed_id`` is refused for good, so the feed has to fail.
+    """A row of feed ``feed_id`` is refused. The feed has to fail, unless ``is_doubted`` is true.
 
-    With a ``RowDoubted`` another producer may still deliver the row: ``is_doubted`` is true.
+    In that case another producer may still deliver the row.
     """
 
     def __init__(self, feed_id: FeedId, refusal: RowRefused) -> None:
@@ -68,7 +68,7 @@ class RowProducer:
 
     It must not be used again once it has raised ``FeedRefused`` or ``BrokerUnavailable``. ``stall_s`` is how
     many seconds it waits without any acknowledgement; with ``None`` it waits without limit. ``watched`` says
-    that the address may come to mean another cluster (docs/protocols/sink-addresses.md). Raises
+    that the address may later mean another cluster (docs/protocols/sink-addresses.md). Raises
     ``SettingsError`` for settings that the client refuses, such as a certificate that it cannot read.
     """
 
@@ -139,8 +139,8 @@ class RowProducer:
     def acknowledge(self) -> None:
         """Wait until every row is acknowledged.
 
-        Raises as ``send`` does. Raises ``SinkStalled`` when acknowledgements stop, or when they are too few
-        in all.
+        Raises as ``send`` does. Raises ``SinkStalled`` when no row is acknowledged for ``stall_s`` seconds,
+        or when some row is not acknowledged within six times as many.
         """
         began = moved_at = time.monotonic()
         least = len(self._producer)
@@ -230,7 +230,7 @@ class RowProducer:
             self._undelivered = f"a row for {where} was not delivered: {error.str()}"
 
     def _refuse(self, feed_id: FeedId, refusal: RowRefused) -> None:
-        """Note the first refusal. A refusal for good takes the place of a doubt."""
+        """Note the first refusal. A final refusal takes the place of a doubt."""
         if self._refused is None or (self._refused.is_doubted and not isinstance(refusal, RowDoubted)):
             self._refused = FeedRefused(feed_id, refusal)
 

@@ -49,8 +49,9 @@ def name_on_cluster(feed_id: FeedId, accepted_epoch: FeedEpoch | None) -> str:
 
 
 class RowSinks:
-    """The clusters of a task's rows, by their brokers. All but ``home`` are waited for ``stall_s`` seconds.
+    """The clusters that a task's rows go to, by their brokers.
 
+    ``home`` is waited for without limit, every other cluster for ``stall_s`` seconds.
     ``clusters`` are the stored ids of the feeds' clusters, ``OWN`` for ``home``, by ``name_on_cluster``. A
     feed without an entry gets no rows, since an address alone does not say which cluster its topics are on.
 

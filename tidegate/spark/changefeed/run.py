@@ -42,9 +42,9 @@ def create_feed(
     """Define a feed, which the engine takes up. Return its id.
 
     If this statement has defined a feed before, return the id of that feed. So a command may be run again as
-    it is. Raises ``StatementError``, also for a changed definition, and what
-    ``require`` raises. ``namespace`` says which topics the operator lets feeds write to, ``destinations``
-    which URLs are one schema registry.
+    it is. Raises ``StatementError`` for a statement that cannot be run, and for a changed definition. Raises
+    what ``require`` raises. ``namespace`` says which topics the operator lets feeds write to,
+    ``destinations`` which URLs are one schema registry.
     """
     now_ns = time.time_ns()
     definition = replace(define_feed(statement, new_feed_id(now_ns), now_ns).definition, engine=engine)

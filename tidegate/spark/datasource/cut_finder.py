@@ -56,7 +56,7 @@ class CutFinder:
         return _bucketed(closed, buckets)
 
     def _own(self, closed: Timestamp, buckets: Buckets | None = None) -> Timestamp:
-        """Return the cut ``closed``, or a lower cut up to which this feed has written.
+        """Return the cut ``closed``, or the cut at the end of this feed if the feed has ended below that.
 
         This asks for the feed's state, after the markers that close ``closed`` were read. So if the feed has
         not ended, the markers are its own.
@@ -80,7 +80,7 @@ class CutFinder:
         begin = self._feed.topics.changes_from
         if start is None:
             newest = self._own(self.newest(buckets), buckets)
-            start = max(newest, begin)  # a feed has no marker before its first one
+            start = max(newest, begin)  # the newest cut is zero without a marker
         if start < begin:
             raise InputError(
                 f"Feed {self._feed.feed_id} began at {begin}, and the start {start} is before that: its rows "
@@ -100,7 +100,7 @@ class CutFinder:
         No cut is below the feed's start. The rows of the initial scan are of that time, but their records may
         have any time below it (``_positions``). A lower cut would part these rows from their records.
 
-        With ``most`` the result is a lower cut, if more records than that stand before the newest
+        If a batch up to the newest cut would read more than ``most`` records, the result is a lower cut
         (``batch_bound.py``). It is at most ``target``. Raises ``HistoryLost`` if records after ``cut`` are
         deleted, if records before it were cut off, and if the feed has ended and a later feed goes on. Raises
         ``InputError`` for a cut of another feed.
@@ -124,7 +124,7 @@ class CutFinder:
         return self._cut(closed, self._positions(closed, bounds, cut))
 
     def _bounded(self, cut: ClosedCut, closed: Timestamp, most: int, buckets: Buckets | None) -> Timestamp:
-        """Return a cut up to ``closed`` that few enough records reach.
+        """Return the highest cut up to ``closed`` for which a batch reads at most ``most`` records.
 
         Where the broker stamps records, their times say nothing, and no batch is bounded. All rows of a scan
         are of the feed's start, so one batch has all of them.

@@ -19,9 +19,9 @@ from tidegate.subscribe.gate.version_reader import VersionReader, require_risen
 class CutRows:
     """Takes the records of a partition in the order of their offsets, until it is ``complete``.
 
-    It is complete with the first marker at or above ``closed``: no new row at or below that follows.
-    ``above`` is the cut before. Rows of an earlier feed than that of ``term`` are passed over, and so are
-    markers that the earlier feed may have written.
+    It is complete with the first marker at or above ``closed``: after it no new row at or below ``closed``
+    comes. ``above`` is the cut before. Rows of a feed that had the topic before the feed of ``term`` are
+    passed over, and so are markers that the earlier feed may have written.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class CutRows:
     def new_rows(self, records: RecordColumns) -> Iterator[RowChunk]:
         """Yield new rows, in the order of their offsets.
 
-        Raises ``UnreadableRow``, and ``PromiseBroken``: ``LateRow`` for a row that comes for the first time
-        after a marker that promised it.
+        Raises ``UnreadableRow`` for a record that cannot be read, and ``PromiseBroken`` for one that breaks a
+        rule of feeds. An example is ``LateRow``: a row is at or below an earlier marker, and is new.
         """
         for rows, marker in records.by_markers():
             if self.complete:
@@ -57,7 +57,7 @@ class CutRows:
                 self._take_marker(marker)
 
     def decoded(self, record: FeedRecord) -> RowRecord:
-        """Decode a row. Raises ``UnreadableRow``."""
+        """Decode a row. Raises ``UnreadableRow`` if that is not possible."""
         return self._reader.row(self._place, record)
 
     def _new(self, chunk: RowChunk) -> RowChunk:

@@ -58,9 +58,9 @@ class PartitionRead(InputPartition):
 def read_partition(task: PartitionRead) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches.
 
-    Raises ``HistoryLost`` where they are deleted, ``ObjectDropped`` and ``PromiseBroken``,
-    ``UnreadableRow``, ``InputError`` and ``RowError`` for rows that cannot be shown, and
-    ``BrokerUnavailable``.
+    Raises ``HistoryLost`` if rows are deleted, ``ObjectDropped`` if the topic is, and ``PromiseBroken`` if
+    rows contradict a marker. Raises ``UnreadableRow``, ``InputError`` and ``RowError`` for rows that cannot
+    be shown, and ``BrokerUnavailable`` if Kafka does not answer.
     """
     decoder = task.reading.decoder()
     cut = CutRows(task.place, decoder, task.above, task.closed, task.term)
@@ -102,7 +102,7 @@ def _newest(cut: CutRows, task: PartitionRead) -> Iterator[RowChunk]:
 
 
 def _records(cut: CutRows, task: PartitionRead) -> Iterator[RecordColumns]:
-    """Yield the partition's records until its rows are complete; check that the topic is the same then."""
+    """Yield the partition's records until its rows are complete; then check that the topic is the same."""
     ids = {task.table.topic: task.table.topic_id}
     reader = FeedReader(task.reading.connection, {task.place: task.position}, ids)
     try:

@@ -73,7 +73,10 @@ class SourceFeed:
         return replace(self, workers=None)
 
     def term_now(self) -> FeedTerm:
-        """Return the term as it is now: the feed may have ended. Raises ``BrokerUnavailable``."""
+        """Return the term as it is now: the feed may have ended.
+
+        Raises ``BrokerUnavailable`` if Kafka does not answer.
+        """
         if self.workers is None:
             return self.term
         return term_of(Jobs(self.workers, self.app_id).view(), self.feed_id)
@@ -155,7 +158,7 @@ def _chosen_targets(
 
 
 def _names_of(target: FeedTarget) -> tuple[str, str, str]:
-    """Return what a user may call a table."""
+    """Return the names by which a user may name a table."""
     return str(target.table), target.table.name, target.topic
 
 

@@ -16,7 +16,7 @@ LATEST: Final = "latest"
 _MARKER: Final = "marker"
 #: A task keeps key and timestamp of each row: about 200 bytes for each record.
 BATCH_RECORDS: Final = 1_000_000
-#: The options, with what their values are.
+#: The options, with the meaning of their values.
 _OPTIONS: Final = {
     "bootstrap": "Kafka brokers as host:port, comma-separated; by default TIDEGATE_BOOTSTRAP_SERVERS",
     "app_id": "the application of the workers; by default TIDEGATE_APP_ID, else tidegate",
@@ -61,7 +61,10 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Read Spark's options, whose names may be in lower or upper case. Raises ``SettingsError``."""
+        """Read Spark's options, whose names may be in lower or upper case.
+
+        Raises ``SettingsError`` for an option that is not known, or whose value cannot be used.
+        """
         given = {name.lower(): value.strip() for name, value in options.items()}
         if unknown := sorted(given.keys() - _OPTIONS.keys()):
             raise SettingsError(

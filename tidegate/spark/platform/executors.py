@@ -21,16 +21,16 @@ _NAMED: Final = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception): .+
 PAGE: Final = "docs/spark-cluster.md says what executors need."
 STORES: Final = "docs/spark-cluster.md#checkpoint-directories says what it needs."
 
-#: Who answers, what it lacks (nothing: empty), and the code that it runs. Tasks of every version answer in
-#: this form.
+#: The executor that answers, what it lacks (nothing: empty), and the code that it runs. Tasks of every
+#: version answer in this form.
 _Answer: TypeAlias = tuple[str, str, tuple[str, str, str]]
 
 
 class Needs(NamedTuple):
     """The needs of a job: its tasks need a module of tidegate; they and Spark need a file (empty: none).
 
-    The driver has written the file, and tasks have to read it and to write beside it. ``access`` says how its
-    file system lets us in.
+    The driver has written the file, and tasks have to read it and to write beside it. ``access`` has the
+    login for its file system.
     """
 
     module: str

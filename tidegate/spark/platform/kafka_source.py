@@ -67,7 +67,7 @@ def log_slice(
 
 
 def time_slices(records: DataFrame, bounds: Mapping[int, Bounds]) -> list[dict[int, Bounds]]:
-    """Return the same bounds, cut into slices of five minutes of record time, one after the other.
+    """Return ``bounds`` cut into slices of five minutes of record time, one slice after the other.
 
     With slices all partitions reach a moment at about the same time, as when the log was written. So a
     partition that waits for another one waits briefly, and keeps little meanwhile. Raises ``InputError`` if

@@ -223,7 +223,10 @@ def _azure_store(place: str, access: StoreAccess) -> ObjectStore:
 
 
 def _patience(silent: str = "", *, plain: bool = False) -> dict[str, Any]:
-    """Return how long to wait for a store, and how often to ask."""
+    """Return the settings of obstore that say how long to wait for a store, and how often to ask.
+
+    ``silent`` is ``fs.s3a.connection.timeout``; empty for the default.
+    """
     patience = _duration(silent) if silent else _SILENT
     return {
         "client_options": {

@@ -36,7 +36,7 @@ class RunningCode(NamedTuple):
 def write_archive(path: Path) -> int:
     """Write the package that runs here to a zip file, and return the count of its files.
 
-    The same package makes the same bytes, whatever the clock says. Raises ``OSError``.
+    The same package makes the same bytes at any time. Raises ``OSError`` if a file cannot be read or written.
     """
     found = _files()
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
@@ -49,7 +49,7 @@ def running_code() -> RunningCode:
     """Return the code that runs here. Its digest is that of the files of the archive.
 
     So the same code has the same digest, whether it comes from a checkout, a wheel or an archive. An archive
-    has no version. Raises ``OSError``.
+    has no version. Raises ``OSError`` if a file cannot be read.
     """
     digest = sha256()
     for name, file in _files():

@@ -96,7 +96,7 @@ class StateFiles:
     def write(self, name: str, previous: str, changes: Changes) -> None:
         """Store what a round changed since the file ``previous``; all rows when that is empty.
 
-        Raises ``StoreAway``.
+        Raises ``StoreAway`` if the file system does not answer.
         """
         table = pa.table(
             {
@@ -150,7 +150,7 @@ class StateFiles:
     def require(self, name: str) -> None:
         """Check that the file ``name`` is there and is what was written.
 
-        Raises ``StateError`` and ``StoreAway``.
+        Raises ``StateError`` if it is not, and ``StoreAway`` if the file system does not answer.
         """
         path = self._path(name)
         with self._naming(path):

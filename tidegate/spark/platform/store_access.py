@@ -40,7 +40,10 @@ class StoreAccess:
 
     @classmethod
     def of(cls, conf: Mapping[str, str], environ: Mapping[str, str]) -> StoreAccess:
-        """Return what Spark's properties say, and what the environment says where they say nothing."""
+        """Return the properties in ``conf``, Spark's, and those of ``environ`` that ``conf`` does not have.
+
+        The login of ``environ`` counts only if ``conf`` has no key of S3.
+        """
         found = {variable[1]: environ[variable[0]] for variable in _PLACE if environ.get(variable[0])}
         said = {
             name.removeprefix(_HADOOP): value
@@ -56,11 +59,11 @@ class StoreAccess:
 
     @classmethod
     def of_environment(cls) -> StoreAccess:
-        """Return what the environment of this process says."""
+        """Return the properties in the environment of this process."""
         return cls.of({}, os.environ)
 
     def for_spark(self) -> dict[str, str]:
-        """Return the same as properties of Spark."""
+        """Return the properties by Spark's names, such as ``spark.hadoop.fs.s3a.endpoint``."""
         return {_HADOOP + name: value for name, value in self.properties}
 
     def s3(self, bucket: str, name: str) -> str:

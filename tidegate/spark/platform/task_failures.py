@@ -9,8 +9,8 @@ from pyspark.errors import PythonException, UnknownException
 
 from tidegate.errors import brief
 
-#: PySpark has a class of its own only for what the task's Python raised. A lost executor and a Python worker
-#: that died come as Java's exception.
+#: PySpark has a class of its own only for exceptions of the task's Python code. A lost executor and a Python
+#: worker that died come as Java's exception.
 TASK_FAILURES: Final = (PythonException, UnknownException, Py4JJavaError)
 
 _SENTENCE_CHARACTERS: Final = 500

@@ -58,7 +58,7 @@ def write_whole(filesystem: fs.FileSystem, path: str, content: bytes, torn: str 
 
 
 def write_first(filesystem: fs.FileSystem, path: str, content: bytes) -> bytes:
-    """Write the file unless there is one, and return what it holds then. Its directory exists.
+    """Write the file unless there is one, and return the content that it has then. Its directory exists.
 
     Of several writers at a time one wins, and all return its content. Raises ``OSError``.
     """

@@ -116,7 +116,7 @@ class Columns:
 
 
 def _holds(was: str, new: str) -> bool:
-    """Return whether a column of one type can hold values of the other, with the same meaning.
+    """Return whether a column of the type ``was`` can hold values of ``new``, with the same meaning.
 
     A column that was text when the load began stays so.
     """

@@ -4,9 +4,10 @@
     <root>/<topic>/current    the newest row of each key, merged in; deleted rows are gone
 
 Every commit carries Delta's ``txn`` with the id of the load; its version is the bucket end up to which the
-table is closed. A table is brought up to a head from there, whatever happened before: a commit that is done
-is not done again, and a missing table is built from the manifest's first file on. So after any crash, once
-``follow`` has returned, the two tables of a topic agree, and those of all topics too.
+table is closed. From that bucket on a table is brought up to a head, whatever happened before: a commit that
+is done is not done again, and a missing table is built from the manifest's first file on. So after any crash,
+once ``follow`` has returned, the two tables of a topic agree, and the tables of all topics are closed at the
+same bucket.
 """
 
 from __future__ import annotations

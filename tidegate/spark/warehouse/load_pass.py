@@ -13,8 +13,8 @@
     W7  Delta tables: each one's changes, then its current rows
     W8  remove what no head names
 
-Only W6 changes what is true: the commits of W1 and W2 have the same rows as the one before. No head names
-what W3 and W5 leave behind. W7 does what the head says.
+Only W6 changes the rows that count: the commits of W1 and W2 have the same rows as the one before. If a pass
+ends before W6, no head names what W3 and W5 have written. W7 brings Delta tables up to the head.
 """
 
 from __future__ import annotations
@@ -412,7 +412,7 @@ class Loader:
                 )
 
     def _remove(self, head: ManifestHead) -> None:
-        """Remove files that tasks wrote since the commit before this one, and that no head names."""
+        """Remove files that tasks wrote since the commit before ``head``, and that ``head`` does not name."""
         since = day_of(head.before)
         topics = [table.topic for table in head.tables]
         named = self._manifest.files_of_days(head, since)

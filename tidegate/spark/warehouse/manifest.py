@@ -58,7 +58,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """A topic that is loaded, the feed that writes it, and what may not change about it.
+    """A topic that is loaded, the feed that writes it, and facts about it that may not change.
 
     ``columns`` only grow. ``whole`` says that the feed began with a scan: without it the rows that have not
     changed since are missing, and the changes do not make a whole table.
@@ -183,7 +183,7 @@ class Manifest:
     def commit(self, head: ManifestHead) -> None:
         """Make ``head`` the newest commit, if the newest commit is still the one before it.
 
-        Raises ``StateError`` otherwise.
+        Raises ``StateError`` if another loader has committed since.
         """
         if self._newest() != ((None, 0) if head.number == 0 else (head.load, head.number - 1)):
             raise self._other_loader()

@@ -72,7 +72,8 @@ class Warehouse:
     def files(self, topic: str, at: Timestamp | None = None) -> list[str]:
         """Return the URIs of the files with all changes of a topic up to ``at``, the end of a closed bucket.
 
-        Without ``at`` they have all changes up to the end of the last closed bucket.
+        Without ``at`` they have all changes up to the end of the last closed bucket. Raises as ``changes``
+        does.
         """
         return [f"{self._root}/{file.path}" for file in self._read(lambda head: self._files(head, topic, at))]
 
@@ -100,7 +101,10 @@ class Warehouse:
         return version_at(delta, BucketEnd(at.wall), topic)
 
     def changes_version(self, topic: str, at: Timestamp) -> int:
-        """Return the same for ``<topic>/changes``."""
+        """Return the version of the Delta table ``<topic>/changes`` with all changes up to ``at``.
+
+        Raises as ``current_version`` does.
+        """
         delta = DeltaTable(f"{self._root}/{changes_directory(topic)}")
         return version_at(delta, BucketEnd(at.wall), topic)
 
@@ -152,7 +156,7 @@ class Warehouse:
 
 
 def version_at(delta: DeltaTable, bucket: BucketEnd, topic: str) -> int:
-    """Return the version of a Delta table as of the end of ``bucket``. Raises ``InputError``."""
+    """Return the version of a Delta table as of the end of ``bucket``. Raises ``InputError`` without one."""
     for version, closed in closed_by_version(delta):
         if closed == bucket:
             return version

@@ -36,7 +36,10 @@ class AskedIds:
         self.answers |= {feed.feed_id: None for feed in self._wanted if is_removed(feed)}
 
     async def wait(self, news: asyncio.Event, timeout_s: float | None) -> None:
-        """Wait until one more registry has answered, ``news`` is set, or ``timeout_s`` seconds are over."""
+        """Wait until one more registry has answered, ``news`` is set, or ``timeout_s`` seconds are over.
+
+        ``None`` seconds are no limit.
+        """
         came = asyncio.create_task(news.wait())
         asks = [ask for ask in self._asks.values() if not ask.done()]
         try:

@@ -21,7 +21,7 @@ class Valve(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The news that the log begins at ``log_start``: records that were to be read before it are deleted."""
+    """The news that the log begins at ``log_start``: unread records below that offset are deleted."""
 
     log_start: Offset
 
@@ -38,7 +38,7 @@ class BatchQueue:
     """The fetched batches of a partition that wait for their step, first in, first out.
 
     Its size is bounded by ``valve``. The queue shuts the valve when ``queued_batches`` wait, and opens it
-    again when at most half as many wait. Records up to the offset ``alone_to`` are taken one by one.
+    again when at most half as many wait. Records at or below the offset ``alone_to`` are taken one by one.
     """
 
     def __init__(self, valve: Valve, batch_records: int, queued_batches: int, alone_to: int = -1) -> None:
@@ -73,7 +73,7 @@ class BatchQueue:
             self._valve.halt()
 
     def cut(self, log_start: int) -> None:
-        """Queue the news that the log begins at ``log_start``, above what was received so far."""
+        """Queue the news that the log begins at ``log_start``, above all offsets that were received."""
         self._received = log_start
         self._waiting.append(Cut(Offset(log_start)))
 

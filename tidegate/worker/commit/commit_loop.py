@@ -51,7 +51,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """The bounds of what a partition holds, and of how far its sinks may fall behind.
+    """The bounds on a partition's batches, and on the rows that wait for its sinks.
 
     The fields have the names of settings: ``tidegate.worker.process.settings``.
     """
@@ -79,12 +79,12 @@ class CommitLoop:
 
     ``present`` is the log position that must be reached before a new feed is registered. For a partition that
     has read nothing yet, it is the end of the log at the opening: so a feed starts at the present, and the
-    tables' descriptors are known. For all others it is 0, since a held partition could not read on.
+    tables' descriptors are known. For every other partition it is 0.
 
     ``held_limit_s`` is how long new feeds may hold the partition, in seconds of the monotonic ``clock``.
     ``broke`` is called when a step broke. Nothing is stepped after that, and ``drain`` waits for the batches
     in flight. ``reported`` is called with each incident of a step, and ``completed`` with each batch that is
-    durable. ``kept`` stores a refused record: it is called with each of them, in a thread of the commits.
+    durable. ``kept`` stores one refused record. It is called in a thread of the commits.
     """
 
     def __init__(
@@ -132,7 +132,10 @@ class CommitLoop:
 
     @property
     def status(self) -> PartitionStatus:
-        """The partition's state as operators see it: at most about a second older than the last step."""
+        """The partition's state as operators see it: usually at most a second older than the last step.
+
+        If making it takes long, it is made less often (``Stepper.look``).
+        """
         return self._stepper.status
 
     @property
@@ -143,7 +146,7 @@ class CommitLoop:
     # ---- input, called by the loop
 
     def start(self) -> None:
-        """Begin to work; the first thing written is the whole checkpoint (step O6)."""
+        """Begin to work. The whole checkpoint is due at once (step O6)."""
         self._hold.look(self.processor.held_for)
         self._tasks = [
             asyncio.create_task(self._guarded(self._step_batches), name="steps"),
@@ -157,7 +160,8 @@ class CommitLoop:
     def control(self, records: Sequence[ControlRecord]) -> None:
         """Queue messages about feeds; they are taken up at a batch boundary.
 
-        Registrations wait for the first boundary at or above ``present``, all others for the next one.
+        Registrations wait for the first boundary at or above ``present``, all other messages for the next
+        boundary.
         """
         self._input.control(records)
 
@@ -166,7 +170,7 @@ class CommitLoop:
         self._input.exchange(records)
 
     def cut(self, log_start: int) -> None:
-        """Queue the news that the log begins at ``log_start``, above what was to be read next."""
+        """Queue the news that the log begins at ``log_start``, above the offset that was to be read next."""
         self._input.cut(log_start)
 
     async def drain(self) -> None:
@@ -211,7 +215,7 @@ class CommitLoop:
         """Take the step that is due for a feed: fail it (R2), detach it (K2), or one of K4 to K6.
 
         The step is taken even if there is no room among the batches in flight, since these batches may wait
-        for just this step. Returns ``None`` when nothing is due.
+        for just this step. Returns ``None`` when nothing is due, and when no step is allowed any more.
         """
         match self.outlets.look():
             case OutletChange.DETACH | OutletChange.REFUSE, _ if (
@@ -264,7 +268,10 @@ class CommitLoop:
             return await self._step(partial(self.processor.fail_delivery, feed_id, refusal), uncommitted)
 
     async def _step_input(self) -> InFlight | None:
-        """Step the most urgent input. Returns ``None`` when there was none, or no room for its batch."""
+        """Step the most urgent input.
+
+        Returns ``None`` when there was no input or no room for its batch, and when the batch is given up.
+        """
         if self._draining or not self.in_flight.has_room:
             await self._wait_for_input()
             return None
@@ -297,7 +304,10 @@ class CommitLoop:
                 return replace(flight, end=self._put_back(records[flight.result.taken :], end))
 
     def _put_back(self, rest: Sequence[LogRecord], end: int) -> int:
-        """Put back what a step has not taken of a batch, and return the log position after the step."""
+        """Put back ``rest``, the records that a step has not taken; return the log position after the step.
+
+        ``end`` is the position after the whole batch.
+        """
         if not rest:
             return end
         self._input.batches.put_back(Batch(rest, end))
@@ -322,9 +332,10 @@ class CommitLoop:
         return InFlight(result, self.outlets.barriers(result.outputs))
 
     async def _answers(self, wanted: Sequence[Wanted]) -> dict[FeedId, Answer] | None:
-        """Ask registries for ids (step 2a). Returns ``None`` when the partition is released before that.
+        """Ask registries for ids (step 2a), and wait for all answers.
 
-        Messages about feeds wait meanwhile: they are to be taken up after the batch.
+        Returns ``None`` when the partition is released before they have come. Messages about feeds wait
+        meanwhile: they are to be taken up after the batch.
         """
         asked = AskedIds(self._framing, wanted)
         self.waiting = True

@@ -54,10 +54,10 @@ class Framing:
         self._schema_ids = schema_ids
 
     def frame_known(self, result: StepResult) -> list[Wanted]:
-        """Frame the rows of each feed whose ids are known. Returns what the other feeds wait for.
+        """Frame the rows of each feed whose ids are known. Returns the schemas that other feeds wait for.
 
-        A feed that failed within the step is not waited for, since the whole batch would wait with it. Its
-        rows before the fault are left out: no checkpoint names the feed any more, so no marker covers them.
+        For a feed that failed within the step no id is waited for, since the whole batch would wait. Its rows
+        from before the failure are left out: no checkpoint names the feed any more, so no marker covers them.
         """
         wanted: list[Wanted] = []
         for feed_id, rows in list(result.unframed.items()):
@@ -90,7 +90,7 @@ class Framing:
             return feed_error(refusal)
 
     def settle(self, feed_id: FeedId, answer: Answer, result: StepResult) -> None:
-        """Make records from a feed's rows and the ids.
+        """Make records from a feed's rows, with the ids of ``answer``.
 
         If the answer is an error, fail the feed. If it is ``None``, the feed is being removed: forget the
         feed, and leave its rows out.

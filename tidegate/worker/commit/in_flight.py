@@ -19,8 +19,8 @@ from tidegate.worker.output.barrier import Barrier
 class InFlight:
     """A stepped batch, and a barrier for each feed whose rows it waits for.
 
-    ``end`` is the log position after it; ``None`` for a step that took no records of the log. ``since`` is
-    the monotonic time of its step, in seconds.
+    ``end`` is the log position after the batch; ``None`` for a step that took no records of the log.
+    ``since`` is the monotonic time of the step, in seconds.
     """
 
     result: StepResult
@@ -42,10 +42,10 @@ class InFlight:
 class InFlightBatches:
     """The batches of a partition that are stepped and not committed, in order.
 
-    One task adds the batches that it stepped, another takes those that are acknowledged. ``limit`` only
-    decides what ``has_room`` says. ``add`` takes a batch even beyond the limit, for steps that cannot wait.
-    Inside this class, a batch's number says how many batches were added before it, also those that are
-    committed by now.
+    One task adds the batches that it stepped, another takes those that are acknowledged. There is room while
+    fewer than ``limit`` batches are in flight (``has_room``). But ``add`` takes a batch even beyond the
+    limit, for steps that cannot wait. Inside this class, a batch's number says how many batches were added
+    before it, those included that are committed by now.
     """
 
     def __init__(self, limit: int) -> None:
@@ -125,10 +125,11 @@ class InFlightBatches:
     # ---- commits
 
     async def acknowledged(self) -> list[InFlight]:
-        """Wait until the first batch is acknowledged.
+        """Wait until the first batch may be committed.
 
-        Returns it with the batches right after it that are acknowledged as well. Returns an empty list at the
-        end, when all batches are committed. The returned batches stay in flight until ``complete``.
+        Returns it, and the batches right after it that may be committed as well. They are acknowledged, and
+        no batch is among them without the later batch that it needs (``release``). They stay in flight until
+        ``complete``. After ``end``, returns an empty list once all batches are committed.
         """
         while True:
             if group := self._ready():

@@ -43,7 +43,7 @@ class PartitionInput:
         self._came()
 
     def cut(self, log_start: int) -> None:
-        """Queue the news that the log begins at ``log_start``, above what was to be read next."""
+        """Queue the news that the log begins at ``log_start``, above the offset that was to be read next."""
         self.batches.cut(log_start)
         self._came()
 
@@ -65,10 +65,11 @@ class PartitionInput:
         self._came()
 
     def take_controls(self, *, held: bool) -> list[ControlRecord]:
-        """Take the messages for the next step: registrations once the log is at ``present``, others at once.
+        """Take the messages for the next step. Registrations are taken only once the log is at ``present``.
 
-        A held partition takes registrations too: it reads nothing, so it would never reach ``present``. The
-        processor passes over a registration that later messages have overtaken; the jobs agent repeats it.
+        A held partition takes registrations before that too: it reads nothing, so it would never reach
+        ``present``. A registration that waits may be taken after later messages. The processor passes over
+        it then, and the jobs agent repeats it.
         """
         taken, self._controls = self._controls, []
         if self.batches.position < self._present and not held:
@@ -85,7 +86,7 @@ class PartitionInput:
         return taken
 
     def _at_once(self, input_: Input, records: Sequence[ControlRecord | ExchangeRecord]) -> int:
-        """Return how many of the records are for the next step."""
+        """Return how many of the records, from the first on, the next step takes: one alone, or all."""
         alone = records and records[0].offset <= self._alone_to.get(input_, -1)
         return 1 if alone else len(records)
 

@@ -78,7 +78,8 @@ class Stepper:
         self._status_behind = False
         self._status_due = 0.0
         self._running: tuple[float, object] | None = None  # since when, and the argument of the step
-        #: The status after some step: about a second old at most if ``look`` is called when it is due.
+        #: The status after some step. It may be older than the last step: by a second, or by 20 times the
+        #: seconds that making it took, if that is more. ``look`` has to be called when it is due.
         self.status = processor.status()
 
     async def step(
@@ -128,7 +129,9 @@ class Stepper:
         return self._status_due if self._status_behind else None
 
     async def look(self) -> None:
-        """Take the processor's status anew, if that is due."""
+        """Take the processor's status anew, if that is due: at most once a second, and less often if it takes
+        long.
+        """
         await self.in_thread(self._look)
 
     async def in_thread(self, call: Callable[[*ArgumentTs], ResultT], *arguments: *ArgumentTs) -> ResultT:

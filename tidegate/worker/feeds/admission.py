@@ -35,7 +35,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class WaitingVerdict:
-    """The verdict that the feed has to wait. ``reason`` is a sentence, or empty at the very first."""
+    """The verdict that the feed has to wait. ``reason`` is a sentence; empty while there is none to tell."""
 
     reason: str
 
@@ -48,7 +48,7 @@ class Refused:
 
 
 Verdict: TypeAlias = Admitted | WaitingVerdict | Refused
-#: Is called with a feed, and with the number of seconds within which its verdict should be looked at.
+#: Is called with a feed, and with the number of seconds after which its verdict should be looked at.
 LookAt: TypeAlias = Callable[[FeedId, float], None]
 #: Takes the sentence that says what the feed waits for now.
 Tell: TypeAlias = Callable[[str], None]

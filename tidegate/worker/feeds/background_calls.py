@@ -24,10 +24,10 @@ class BackgroundCalls:
         self._tasks: dict[Purpose, asyncio.Task[None]] = {}
 
     def has_returned(self, purpose: Purpose, call: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Return whether ``call`` has come to its end. The first question begins the call.
+        """Return whether the call for ``purpose`` has ended. If there is none, begin ``call``.
 
-        Raises what the call raised. The end is reported only once. A question after that begins the call
-        anew.
+        Raises what the call raised. The end of a call is told only once; after that the next question begins
+        another call.
         """
         task = self._tasks.get(purpose)
         if task is None:

@@ -48,9 +48,9 @@ class FeedFences:
         return feed_id in self._ended
 
     async def end(self, feed_id: FeedId) -> None:
-        """Fence the feed at home (step E2): from here on no process persists progress of it.
+        """Fence the feed on the worker's own cluster (step E2): from here on nobody persists its progress.
 
-        Raises ``RetryError``.
+        Raises ``RetryError`` as ``fence`` does.
         """
         if feed_id not in self._ended:
             await self.fence(feed_id)
@@ -59,7 +59,8 @@ class FeedFences:
     async def shut_out(self, feed_id: FeedId, sink: SinkCluster, topic: str, cluster: str) -> None:
         """Fence the feed at its sink as well (step E5): from here on no marker of it comes to its ``topic``.
 
-        The topic is on ``sink``, the cluster with the id ``cluster``. Raises ``RetryError``.
+        The topic is on ``sink``, the cluster with the id ``cluster``. Raises ``RetryError`` when a cluster
+        does not fence the feed in time, and ``SinkHeld`` when the sink's address means another cluster.
         """
         await self.end(feed_id)
         if not sink.own:
@@ -67,9 +68,10 @@ class FeedFences:
         self._shut_out.add(feed_id)
 
     async def fence(self, feed_id: FeedId) -> None:
-        """Shut out earlier writers on the worker's own cluster. Raises ``RetryError``.
+        """Shut out earlier writers on the worker's own cluster.
 
-        While a topic of theirs has too few replicas in sync, Kafka may keep their transaction open.
+        Raises ``RetryError`` when that is not done in time. For example, Kafka may keep their transaction
+        open while a topic of it has too few replicas in sync.
         """
         own = self._app.runtime.sinks.own
         fence = self._producer(progress_id(self._app.settings.app_id, feed_id), own)
@@ -110,9 +112,10 @@ class Fencing:
         self._until_then = until_then
 
     async def done_by(self, threads: Executor) -> None:
-        """Make the call in one of ``threads``, and wait for it for a bounded time. Raises ``RetryError``.
+        """Make the call in one of ``threads``, and wait for it for a bounded time.
 
-        If other feeds that wait for the cluster keep all the threads for that time, the call is not begun.
+        Raises ``RetryError`` if the call fails, or has not succeeded by then. If other feeds that wait for
+        the cluster keep all the threads for that time, the call is not begun.
         """
         calling = asyncio.get_running_loop().run_in_executor(threads, self._make)
         try:

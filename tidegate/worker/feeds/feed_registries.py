@@ -55,8 +55,9 @@ class FeedRegistries:
         has_begun: bool = False,
         subjects: NewSubjects = _NONE,
     ) -> Verdict:
-        """Return what is known now about a feed that begins, or goes on if it ``has_begun``. Never waits.
+        """Return the verdict on a feed, as far as it is known now. Never waits.
 
+        The feed is new, or it goes on in another epoch if it ``has_begun``.
         ``live`` are the feeds that run. Of the feeds that share a registry, the first and the last by id are
         enough.
         ``subjects`` must be new in the feed's registry.

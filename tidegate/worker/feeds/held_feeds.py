@@ -30,7 +30,7 @@ class HeldFeeds:
     """The jobs agent's watch over the sinks of ``live`` feeds, which may still be starting.
 
     Every 10 s each feed with a stored cluster id is looked at; a feed on the workers' own cluster has none.
-    ``look_at`` is called, each time, for a feed whose stored error differs from what was found.
+    ``look_at`` is called, each time, for a feed whose stored error is not the sentence that was found.
     """
 
     def __init__(self, sinks: WorkerSinks, live: Callable[[], Iterable[FeedView]], look_at: LookAt) -> None:
@@ -42,8 +42,9 @@ class HeldFeeds:
         self._task = guarded_task(self._work(), "held feeds")
 
     def sentence(self, feed_id: FeedId, cluster: str) -> str | None:
-        """Return why a feed on this cluster is held; empty if it is not held, ``None`` while that
-        is unknown.
+        """Return why a feed is held; empty if it is not held, ``None`` while that is unknown.
+
+        ``cluster`` is the id that is stored for the feed.
         """
         of, sentence = self._sentences.get(feed_id, ("", None))
         return sentence if of == cluster else None

@@ -35,9 +35,10 @@ class FeedSinks:
         self._own_id = ""
 
     def verdict(self, definition: FeedDefinition, feed: FeedView) -> Verdict:
-        """Return what is known now about a feed, whose sink URI must be valid. Never waits.
+        """Return the verdict on a feed, as far as it is known now. Never waits.
 
-        ``feed`` may have begun in an earlier epoch: then its sink has to be the cluster of that epoch.
+        The URI of the feed's sink must be valid. If the feed has begun in an earlier epoch, its sink has to
+        be the cluster of that epoch.
         """
         stored = begun_on(feed)
         if self._clusters.is_home(definition.sink) and not stored:
@@ -51,13 +52,16 @@ class FeedSinks:
         return self._clusters.cluster_of(definition.sink)
 
     async def learn(self, definition: FeedDefinition) -> None:
-        """Ask the cluster of the feed's sink for its id, and note it. Raises ``RetryError``."""
+        """Ask the cluster of the feed's sink for its id, and note it.
+
+        Raises ``RetryError`` if the cluster does not answer, or may not be asked.
+        """
         cluster_id = await _id_of(self._sinks.of(definition))
         self._own_id = self._own_id or await _id_of(self._sinks.own)
         self._clusters.learn(definition.sink, cluster_id, self._own_id)
 
     def share(self, definition: FeedDefinition, other: FeedView) -> bool:
-        """Whether the ``other`` feed's topics are on the cluster of this feed's sink, as far as is known."""
+        """Whether the topics of ``other`` are known to be on the cluster of ``definition``'s sink."""
         return self._clusters.share(definition, other)
 
     def forget(self, feed_id: FeedId) -> None:

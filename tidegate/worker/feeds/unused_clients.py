@@ -48,7 +48,7 @@ class UnusedClients:
         self._task = guarded_task(self._work(), "unused clients")
 
     def look(self) -> None:
-        """Close what no live feed has named at this look nor at the one before."""
+        """Close the clients that no live feed names, as the module says. This is one look."""
         live = list(_live(self._view))
         self._sinks.close_unused(frozenset(_sinks(live)))
         urls = (definition.options.confluent_schema_registry for definition in live)

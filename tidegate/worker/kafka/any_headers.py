@@ -19,7 +19,7 @@ _WITH_HEADERS: Final = 2  # the first format of batches whose records have heade
 
 
 class _AnyText(bytearray):
-    """Bytes whose parts can be decoded, whatever they are."""
+    """Bytes whose parts can be decoded as text. Bytes that are not UTF-8 become U+FFFD."""
 
     def __getitem__(self, key: SupportsIndex | slice, /) -> Any:
         part = super().__getitem__(key)
@@ -41,7 +41,7 @@ class _AnyBatch(_DefaultRecordBatchPy):
 
 
 class _AnyRecords:
-    """The batches of a fetch, each of which can be read."""
+    """The batches of a fetch, read in a way that takes headers with any names."""
 
     def __init__(self, raw: bytes) -> None:
         self._records: Any = _MemoryRecordsPy(raw)
@@ -78,7 +78,7 @@ class ReadablePartition(fetcher.PartitionRecords):
             yield from self._read_again()
 
     def _read_again(self) -> Iterator[Any]:
-        """Yield what was not given yet. It is read from the beginning of the fetch."""
+        """Yield the records that were not given yet. The fetch is read again from its beginning for that."""
         wanted = self.next_fetch_offset
         self._records = _AnyRecords(self._raw)
         self._aborted_transactions = sorted(self._aborted, key=lambda transaction: transaction[1])
@@ -89,6 +89,9 @@ class ReadablePartition(fetcher.PartitionRecords):
 
 
 def read_any_headers() -> None:
-    """Let all of aiokafka's consumers in this process read such records. aiokafka has no setting for it."""
+    """Let all of aiokafka's consumers in this process read headers with any names.
+
+    aiokafka has no setting for it.
+    """
     fetcher.MemoryRecords = FetchedRecords
     fetcher.PartitionRecords = ReadablePartition

@@ -1,8 +1,8 @@
 """The partitions that this worker holds, and the way from one assignment to the next.
 
-Usually the group revokes before it assigns. But a member that missed a rebalance gets its next assignment
-without that. So before partitions are taken up, all that are still held are released, and only the
-newest assignment counts.
+Usually the group revokes partitions before it assigns others. But a member that missed a rebalance gets its
+next assignment without a revocation. So all partitions that are still held are released before others are
+taken up. Only the newest assignment counts.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class Assignment:
         return self._holders
 
     def take_up(self, partitions: Iterable[TP]) -> None:
-        """Begin to hold these partitions and no others, unless a later change comes first.
+        """Begin to hold these partitions and no others, in the background.
 
-        A rebalance may still finish while the worker stops: after ``close`` nothing is taken up.
+        Does nothing if the assignment changes again before that, or after ``close``: a rebalance may still
+        finish while the worker stops.
         """
         if self._closed:
             return
@@ -76,7 +77,7 @@ class Assignment:
             await self._release()
 
     async def close(self) -> None:
-        """Release every partition for good."""
+        """Release every partition. Afterwards no partition is taken up any more."""
         self._closed = True
         await self.release()
 

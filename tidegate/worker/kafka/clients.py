@@ -64,8 +64,8 @@ def librdkafka_config(settings: Settings) -> dict[str, Any]:
 
 
 def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]) -> Settings:
-    """Return the worker's settings for another cluster, with its ``servers`` and the ``login`` of
-    its entry.
+    """Return the worker's settings for another cluster: with the cluster's ``servers``, and with the
+    ``login`` of the operator's entry for it.
     """
     values: dict[str, Any] = {**login, "bootstrap_servers": servers}
     if "security_protocol" in values:
@@ -77,7 +77,7 @@ def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]
 
 
 def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
-    """Return a client of a Kafka cluster, which calling ``client`` opens.
+    """Open a client of the Kafka cluster at ``servers`` by calling ``client``, and return it.
 
     Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot read.
     """

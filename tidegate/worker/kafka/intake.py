@@ -154,9 +154,10 @@ class Intake:
             self._flow.halt_partition(self.tp)
 
     async def _find_place(self) -> None:
-        """Find the place to go on from: the start of the topic if it was cut above the next offset.
+        """Move the next offset to the start of the topic, if the topic was cut above that offset.
 
-        Batches may be taken while the answers are on their way, so ``_next`` may have risen by then.
+        Batches may be taken while the answers are on their way, so ``_next`` may have risen by then. Raises
+        ``StateError`` if the topic ends below the offset.
         """
         wanted = self._next
         first = (await self._flow.earliest_offsets(self.tp))[self.tp]
@@ -178,9 +179,10 @@ class Intake:
 async def insisted(
     tp: TP, ask: Callable[[], Awaitable[AnswerT]], is_over: Callable[[], bool] = lambda: False
 ) -> AnswerT | None:
-    """Ask Kafka about a partition until it answers. Returns ``None`` once ``is_over``.
+    """Ask Kafka about a partition until it answers. Returns ``None`` once ``is_over`` returns true.
 
     It may be that no broker leads the partition at present. Then the question is asked again each second.
+    Raises errors of Kafka that asking again does not cure.
     """
     while not is_over():
         try:

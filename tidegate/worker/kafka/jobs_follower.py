@@ -75,7 +75,7 @@ class JobsFollower:
         self._listeners = [listener for listener in self._listeners if listener != on_change]
 
     async def read_to_end(self, closing: asyncio.Event) -> bool:
-        """Wait until all that is on the topic now is in ``view``. Returns ``False`` if ``closing`` is set.
+        """Wait until ``view`` has all records that are on the topic now. Returns ``False`` once ``closing``.
 
         An open transaction hides the records that are committed after it, so this waits until the transaction
         ends. If the transaction's writer has died, the first act of that writer's successor ends it (M0). So
@@ -92,7 +92,10 @@ class JobsFollower:
         return not closing.is_set()
 
     async def read_to_stable_end(self) -> None:
-        """Wait until all before the oldest open transaction is in ``view``. Waits for no other writer."""
+        """Wait until ``view`` has all records before the oldest open transaction.
+
+        This does not wait until a transaction ends.
+        """
         await self._ask(stable=True)
 
     def close(self) -> None:
@@ -108,7 +111,7 @@ class JobsFollower:
         return reached
 
     def _offset_of(self, end: _End) -> int:
-        """Ask Kafka for the offset that ``end`` names: the last stable offset, or the end of the topic.
+        """Ask Kafka for the last stable offset if ``end`` is ``stable``, otherwise for the end of the topic.
 
         A reader of committed records can ask only for the last stable offset. So a reader of uncommitted
         records asks for the end.
@@ -150,7 +153,10 @@ class JobsFollower:
                 _log.warning("following the jobs waits for Kafka", cause=cause)
 
     def _receive(self, messages: list[Any], asked: list[tuple[int, asyncio.Future[None]]]) -> None:
-        """Take records and questions, in the loop. An exception ends the process: the loop only logs it."""
+        """Take records and questions, in the loop.
+
+        An exception ends the process, since the loop would only log it.
+        """
         try:
             self._apply(messages, asked)
         except Exception as error:

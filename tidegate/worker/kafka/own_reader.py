@@ -44,7 +44,7 @@ def trouble(message: Any, read: str) -> str | None:
     """Return the text of a message's error if librdkafka only waits for the broker.
 
     Returns ``None`` for a record and for the end of a partition. Raises ``StateError`` for an error that
-    waiting does not cure. ``read`` is the name, in errors, of what is being read.
+    waiting does not cure. ``read`` names, in that error, the topic that is being read.
     """
     if is_record(message) or is_end(message):
         return None

@@ -27,7 +27,7 @@ class TopicWatch:
         threading.Thread(target=self._watch, name="topic-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching. A question that was begun may still be asked."""
+        """Stop watching. This does not wait for a comparison that is under way."""
         self._closed.set()
 
     def _watch(self) -> None:

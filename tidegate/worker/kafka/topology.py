@@ -30,7 +30,7 @@ class Topology:
 
 
 class WorkerTopicAdmin(topic_admin.TopicAdmin):
-    """A ``TopicAdmin`` by a worker's settings: its own, or those made for the cluster of a sink."""
+    """A ``TopicAdmin`` made by settings of a worker: its own, or those for the cluster of a sink."""
 
     def __init__(
         self, settings: Settings, machine: Machine = REAL, *, patience_s: float | None = None

@@ -84,7 +84,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
     @Service.task
     async def _watch(self) -> None:
-        """End the process when the group or the fetching fails for good.
+        """End the process when the group or the fetching has failed, and aiokafka does not recover.
 
         aiokafka keeps such errors until the next call of its own polls, which this consumer never makes. For
         the same reason aiokafka must not judge that the worker is idle (``max_poll_interval_ms``): heartbeats
@@ -118,7 +118,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
                 membership.forget_dead()
 
     async def getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's signature
-        """Fetch for a copy of the set: the loop, which is another thread than this, changes the set."""
+        """Fetch for a copy of ``active_partitions``: the loop changes the set, and runs in another thread."""
         return await super().getmany(frozenset(active_partitions or ()), timeout)
 
     async def _fetch_records(
@@ -167,7 +167,10 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
         ]
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit offsets for lag monitoring. A failure does no harm: the next commit has higher offsets."""
+        """Commit offsets for lag monitoring. Returns ``False`` on failure.
+
+        A failure does no harm: the next commit has higher offsets.
+        """
         assigned = self.assignment()
         held = {TopicPartition(*tp): offset for tp, offset in offsets.items() if tp in assigned}
         try:
@@ -188,7 +191,7 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 async def _arrival(fetcher: Any) -> None:
-    """Wait a moment for records. Then the waiter is cancelled: else it would stay until records come."""
+    """Wait for records, for ``_DRAIN_WAIT_S`` at most. Then cancel the waiter: else it would stay."""
     waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
     done, _ = await asyncio.wait([waiter], timeout=_DRAIN_WAIT_S)
     if done:
@@ -284,8 +287,8 @@ class BatchConsumer(driver.Consumer):
     async def committed_or_earliest(self, tp: TP) -> int:
         """Return the group's committed offset, or the start of the partition if there is none.
 
-        It is for checkpoints, which may be read twice or skipped. A committed offset that the topic does not
-        have belongs to an earlier topic of that name, and does not count.
+        It is for the checkpoints topic, whose records may be read twice or skipped. A committed offset that
+        the topic does not have belongs to an earlier topic of that name, and does not count.
         """
         committed: int | None = await self._thread.committed(tp)
         first, end = (await self.earliest_offsets(tp))[tp], (await self.highwaters(tp))[tp]
@@ -320,7 +323,7 @@ def _message(tp: TP, batch: FetchedBatch, generation: int) -> ConsumerMessage:
 
 
 class BatchTransport(driver.Transport):
-    """The transport with these consumers. ``app.application`` chooses it."""
+    """Faust's transport, with ``BatchConsumer`` as its consumer. ``app.application`` chooses it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         read_any_headers()

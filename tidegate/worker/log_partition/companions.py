@@ -13,7 +13,10 @@ from tidegate.worker.kafka.fetched import FetchedBatch
 
 
 class Companion:
-    """The holder of such a topic: hands its batches to the log partitions, which do all the rest."""
+    """The holder of one companion topic. It only gives the topic's batches to the log partitions.
+
+    A log partition opens and releases the companions' partitions of its own number.
+    """
 
     def __init__(self, receive: Callable[[FetchedBatch], None]) -> None:
         self._receive = receive
@@ -26,4 +29,4 @@ class Companion:
         self._receive(batch)
 
     async def released(self) -> None:
-        """Do nothing: the log partition releases both."""
+        """Do nothing: log partitions release their companions."""

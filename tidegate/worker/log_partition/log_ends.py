@@ -1,7 +1,7 @@
 """Asks the broker every few seconds where partitions end, if no fetch tells it.
 
-A halted partition fetches nothing, and falls behind. Without these questions the number of records that it is
-behind would not change in reports.
+A halted partition fetches nothing, and its lag grows. Without these questions reports would go on to show the
+lag that it had when it was halted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ async def watch_ends(intakes: Callable[[], Iterable[Intake]], broker: Callable[[
 
 
 async def ask_for_ends(deaf: Iterable[Intake], broker: Broker) -> None:
-    """Ask for the ends of all these partitions in one request, and tell them. Does nothing on failure."""
+    """Ask for the ends of the partitions of these intakes in one request, and tell each intake its end.
+
+    Tells nothing on failure.
+    """
     by_place = {intake.tp: intake for intake in deaf}
     if not by_place:
         return

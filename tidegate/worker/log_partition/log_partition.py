@@ -48,11 +48,11 @@ ResultT = TypeVar("ResultT")
 
 
 class _Present(NamedTuple):
-    """The ends of log and control topic at the opening of a partition without a state; 0 for all others.
+    """The ends of log and control topic at the opening of a partition without a state.
 
-    The log is read to ``log`` before a new feed is registered (``CommitLoop``). The control topic is read to
-    ``control`` before the log is read. If an earlier state is lost, the feeds that were active in it have to
-    be known before the first record.
+    For a partition with a state both are 0. The log is read to ``log`` before a new feed is registered
+    (``CommitLoop``). The control topic is read to ``control`` before the log is read: if an earlier state was
+    lost, the feeds that were active in it have to be known before the first record of the log.
     """
 
     log: int = 0
@@ -114,8 +114,9 @@ class LogPartition:
         await self._in_thread(self._state.close)
 
     def report(self) -> PartitionReport:
-        """Return what operators see of it: its position after the last step, and facts about a
-        second older.
+        """Return the report for operators: the position after the last step, and the last status.
+
+        The status may be older than the position (``CommitLoop.status``).
         """
         if self.commit_loop is None or self._processor is None:
             return PartitionReport(self.partition, "restoring")

@@ -41,7 +41,10 @@ class Stores:
         self.intents = IntentBudget(settings.intent_memory_bytes, self._spill)
 
     def close(self) -> None:
-        """Delete the data that memory could not hold. No partition is held now; some may be opened later."""
+        """Delete the open transactions that memory could not hold. No partition may be held now.
+
+        Partitions may be opened again later.
+        """
         self._spill.close()
 
 
@@ -58,8 +61,8 @@ class _Rows:
 class PartitionState:
     """The durable state of one log partition: ``restore`` reads it once, then ``writer`` writes it.
 
-    Methods that block are for one thread at a time. ``standby`` may have the local copy open; ``restore``
-    makes it close the copy.
+    Only one thread at a time may call methods that block. ``standby`` may have the local copy open;
+    ``restore`` makes it close the copy.
     """
 
     def __init__(
@@ -86,7 +89,8 @@ class PartitionState:
     def restore(self) -> PartitionProcessor | None:
         """Restore the state (steps O1 to O3), and return the processor. Blocks.
 
-        Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` or ``StateError``.
+        Returns ``None`` if the partition was abandoned meanwhile. Raises ``DeliveryError`` if the broker
+        refuses, or a successor has fenced this owner, and ``StateError`` if the state cannot be read.
         """
         began = time.monotonic()
         if self._abandoned.is_set():

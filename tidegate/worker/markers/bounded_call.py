@@ -1,6 +1,7 @@
 """Calls of a transactional producer that are given up after a time.
 
-All feeds share a few threads. A feed whose topic has too few replicas in sync would keep one for ever.
+All feeds share a few threads. Without a limit, a feed whose topic has too few replicas in sync would keep a
+thread for ever.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ async def bounded(
 ) -> None:
     """Make a call of ``producer`` in a thread, and give the producer up ``patience_s`` after the call began.
 
-    ``None`` is for ``PATIENCE_S``. The wait for a thread does not count, since it is no fault of Kafka.
-    Raises what the call raises: ``GivenUpError`` if it was given up.
+    ``patience_s`` is in seconds; ``None`` stands for ``PATIENCE_S``. The wait for a thread does not count,
+    since it is no fault of Kafka. Raises what the call raises: ``GivenUpError`` if it was given up.
     """
     patience_s = PATIENCE_S if patience_s is None else patience_s
     loop, begun_at = asyncio.get_running_loop(), list[float]()

@@ -88,8 +88,8 @@ class FeedPublisher:
     ) -> None:
         """``sink`` is the cluster that the feed writes to; ``None`` for the worker's own.
 
-        ``threads`` do the calls of the progress's producer. ``reopening`` do those that open another one
-        after a call without an answer; ``None`` for the same threads.
+        ``threads`` do the calls of the progress's producer. After a call without an answer, ``reopening`` do
+        the calls that open another producer; if they are ``None``, ``threads`` do these calls, too.
         """
         assert state.start is not None
         self.definition = definition
@@ -311,7 +311,10 @@ class FeedPublisher:
         return now >= former + _LATE_S or bool(self._late_opens and self._late_opens.pop())
 
     async def _has_opened(self) -> bool:
-        """Fence former owners and read what they persisted (M0). Returns whether this owner has the feed."""
+        """Fence former owners and read the progress that they persisted (M0).
+
+        Returns whether this owner has the feed.
+        """
         await self._producer.open()
         return await self._follower.read_to_end(self._closing) and not self._is_over
 
@@ -345,7 +348,7 @@ class FeedPublisher:
             self._news.set()
 
     def _begin(self) -> FeedFrontier:
-        """Begin the frontier as the last owner left it, and apply the reports that came meanwhile."""
+        """Begin the frontier as the last owner left it, and apply the reports that came before it began."""
         left = self._follower.view[self.definition.id]
         self._persisted, self._ahead = left.high_water, left.ahead
         self.frontier = self._progress.begin(left)
@@ -380,7 +383,7 @@ class FeedPublisher:
         if not self._writer.beside:
             await self._mark_and_note(marker, frontier)
             return
-        if not self._proved:  # step M2b: an owner that was fenced at home meanwhile is told of it here
+        if not self._proved:  # step M2b: an owner that was fenced on its own cluster is told of it here
             await self._persist(frontier, ResolvedTimestamp(frontier.high_water))
             self._proved = True
         self._begin_beside(self._mark_and_note(marker, frontier))

@@ -49,9 +49,9 @@ class MarkerRecords(Protocol):
 
 
 def ends_of(sink: SinkCluster, state: StateRecord) -> Ends:
-    """Return the function that asks the sink where the topics of a feed end. It blocks.
+    """Return a function that asks the sink where the topics of a feed end. A call of this function blocks.
 
-    ``state`` is the feed's.
+    ``state`` is the feed's. It has the id of the cluster of these topics.
     """
     if sink.own:
         return sink.admin.ends
@@ -131,7 +131,9 @@ class WorkerMarkersAside:
         """See ``MarkerRecords``. There is nothing to get: each marker asks for its own ends."""
 
     async def of(self, marker: ResolvedTimestamp) -> list[Record]:
-        """See ``MarkerRecords``. The ends are asked for after M2, so they are above each covered row."""
+        """See ``MarkerRecords``. The ends are asked for after M2, so they are above all rows that the marker
+        covers.
+        """
         loop = asyncio.get_running_loop()
         ends = await loop.run_in_executor(self._threads, self._markers.ask, self._ask, loop.time)
         return sent(self._markers.records(marker, ends))

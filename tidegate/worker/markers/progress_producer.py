@@ -35,7 +35,7 @@ class ProgressProducer:
 
     ``new`` makes the producer. It is called immediately, and again for each ``open`` that follows a call
     which was given up or fenced. ``threads`` do the calls. But after a call without an answer, ``reopening``
-    do the calls of ``open``. So feeds that wait for their topics take no thread from the others.
+    do the calls of ``open``. So feeds that wait for their topics take no thread from other feeds.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class ProgressProducer:
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
 
-        Raises what that method raises and what ``open`` raises. After an ``UnansweredError`` and after a
-        ``ProducerFenced``, ``open`` has to be called next.
+        Raises what ``TransactionalProducer.commit`` and ``open`` raise. After an ``UnansweredError`` and
+        after a ``ProducerFenced``, ``open`` has to be called next.
         """
         await self._bounded(partial(self._producer.commit, records, insist=insist), self._threads)
 

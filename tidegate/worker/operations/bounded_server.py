@@ -24,9 +24,9 @@ _FULL_S = 0.1
 class BoundedServer(web.Server):
     """A server that ends each connection after ``connection_s`` seconds, even within its headers.
 
-    A handshake of TLS comes before the connection, and has as many seconds of its own. A connection beyond
-    ``most`` is closed after a tenth of a second. Together with these connections, and with those in a
-    handshake, there are at most twice ``most``. Any further connection is closed immediately, unheard.
+    A handshake of TLS comes before the connection, and has as many seconds of its own. If ``most``
+    connections are open, a further one is closed after a tenth of a second. If twice ``most`` are open, those
+    in a handshake included, a further one is closed immediately, and nothing is read from it.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from tidegate.worker.operations.report import Reporter, WorkerReport
 from tidegate.worker.process.ending import guarded_task
 
 _LOOK_S: Final = 5.0
-#: The warning is given when less than this part is left of the first reserve that was known.
+#: A warning is given when less than this part of the first known reserve is left.
 _SHARE: Final = 0.1
 
 _log = structlog.get_logger("tidegate.gc")
@@ -22,8 +22,9 @@ _Place: TypeAlias = tuple[int, str]
 class GcAlarm:
     """An alarm for each feed and partition with missing versions.
 
-    It warns once, and again only after the feed has caught up and misses versions anew. Example: the first
-    known reserve was 24 h; it warns when less than 2.4 h are left.
+    The reserve is how far the missing versions are above the store's GC threshold (``gc_reserve_ms`` of
+    ``LaggingReport``). The alarm warns once, and again only after the feed has caught up and misses versions
+    anew. Example: the first known reserve was 24 h; it warns when less than 2.4 h are left.
     """
 
     def __init__(self) -> None:

@@ -18,8 +18,8 @@ WAITING: Final = "waiting"
 CATCHING_UP: Final = "catching up"
 _SLOWEST_COUNT: Final = 10
 _PARKED_COUNT: Final = 50
-#: Metrics and status name so many. If retention deletes unread records of a log partition, all of its ranges
-#: are quarantined.
+#: Metrics and status name at most so many quarantined ranges: if retention deletes unread records of a log
+#: partition, all of its ranges are quarantined.
 _QUARANTINED_COUNT: Final = 50
 
 
@@ -58,8 +58,8 @@ class ParkedReport:
 class LaggingReport:
     """A feed with missing versions in ``ranges`` ranges of a partition. Its markers wait for them.
 
-    ``complete_to`` is the timestamp up to which nothing is missing in all of these ranges, ``None`` before
-    its initial scan is done. ``range_id`` is the range that is complete only up to there. ``scans`` is how
+    ``complete_to`` is the timestamp up to which nothing is missing in any of these ranges, ``None`` before
+    the feed's initial scan is done. The range ``range_id`` is complete only up to that time. ``scans`` is how
     many scans are under way for the feed; they hold ``held_bytes`` in memory.
 
     ``gc_reserve_ms`` is the smallest distance from a range's GC threshold up to where its gap begins. At 0
@@ -203,8 +203,8 @@ class OverlapReport:
     """An overlap: the keys from ``start`` to ``end``, in hex, that several ``ranges`` have in common.
 
     ``generations`` are those of the ranges, in the same order. If the ranges are very many, only some are
-    named, and ``others`` counts the rest. Until the overlap is over, no marker of a feed whose frontier is
-    here passes the resolved timestamp that the keys had before it.
+    named, and ``others`` counts those that are not. Until the overlap is over, no marker of a feed whose
+    frontier is here passes the resolved timestamp that the keys had before the overlap.
     """
 
     start: str
@@ -268,19 +268,21 @@ class WorkerReport:
 
     @property
     def parked(self) -> tuple[ParkedReport, ...]:
-        """The ranges that have been parked for longest, the oldest first."""
+        """The 50 ranges that have been parked for longest, or all if they are fewer; the oldest first."""
         ranges = (item for partition in self.partitions for item in partition.parked)
         return tuple(sorted(ranges, key=lambda item: -item.age_ms)[:_PARKED_COUNT])
 
     @property
     def slowest(self) -> tuple[RangeReport, ...]:
-        """The live ranges with the greatest lag, the worst first."""
+        """The 10 live ranges with the greatest lag, or all if they are fewer; the worst first."""
         ranges = (item for partition in self.partitions for item in partition.slowest)
         return tuple(sorted(ranges, key=lambda item: -item.resolved_lag_ms)[:_SLOWEST_COUNT])
 
     @property
     def quarantined(self) -> tuple[QuarantineReport, ...]:
-        """The quarantined ranges with the lowest resolved timestamps, the lowest first."""
+        """The 50 quarantined ranges with the lowest resolved timestamps, or all if they are fewer; the lowest
+        first.
+        """
         holes = (hole for partition in self.partitions for hole in partition.quarantined)
         return tuple(nsmallest(_QUARANTINED_COUNT, holes, key=_resolved_place))
 
@@ -303,7 +305,7 @@ class WorkerReport:
     def stuck(self) -> tuple[PartitionReport, ...]:
         """The partitions with a row that has waited for its acknowledgement longer than the alarm allows.
 
-        Partitions with a step that has taken as long are among them.
+        Partitions with a step that has taken longer than that are among them.
         """
         alarm_ms = self.stall_alarm_ms
         return tuple(p for p in self.partitions if max(p.oldest_unacknowledged_ms, p.step_ms) > alarm_ms)
@@ -323,9 +325,7 @@ class WorkerReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as ``/status`` gives it: fields, then a list of objects for each kind
-        of thing.
-        """
+        """Return the report as ``/status`` gives it: single fields, and a list of objects for each kind."""
         empty: dict[str, Any] = dict.fromkeys(
             ("slowest", "parked", "quarantined", "lagging", "deliveries"), ()
         )

@@ -24,14 +24,14 @@ class Barrier:
 
     A row has one of three ends: it is acknowledged, refused, or given up although it is not at fault. The
     writer calls ``row_acknowledged`` or ``row_refused`` once for each row, but calls nothing for a row that
-    it gives up. Such a row does not count, and the writer comes to its end. The writer comes to its end also
-    after a ``RowDoubted``. That is a refusal only once several writers had one for rows of this batch (step
-    R4b of docs/protocols/refused-rows.md).
+    it gives up. A row that was given up is not counted, and the writer comes to its end. The writer comes to
+    its end also after ``row_refused`` with a ``RowDoubted``. A ``RowDoubted`` counts as a refusal only once
+    several writers had one for rows of this batch (step R4b of docs/protocols/refused-rows.md).
 
     The threads of row writers call ``row_acknowledged``, ``row_refused`` and ``confirm``. The loop or the
-    thread of the steps calls the rest.
+    thread of the steps calls the other methods.
 
-    An acknowledgement or a refusal does not say which sink gave it. Where an address may come to mean another
+    An acknowledgement or a refusal does not say which sink gave it. Where an address may later mean another
     sink, both count only once the writer has ruled that out (``require_confirmation`` and ``confirm``).
     """
 
@@ -84,7 +84,7 @@ class Barrier:
             self._loop.call_soon(call)
 
     def forget(self, rows: int) -> None:
-        """Count so many rows as acknowledged: no writer will ever be given them. Any thread may call this."""
+        """Count some rows as acknowledged: no writer will ever be given them. Any thread may call this."""
         with self._lock:
             self._left -= rows
             last = rows > 0 and not self._left
@@ -110,7 +110,7 @@ class Barrier:
     # ---- what row writers call
 
     def row_acknowledged(self) -> None:
-        """Count one row that the sink has for good."""
+        """Count one row that the sink has acknowledged."""
         with self._lock:
             self._left -= 1
             last = not self._left
@@ -118,7 +118,7 @@ class Barrier:
             self._finish()
 
     def row_refused(self, refusal: RowRefused) -> None:
-        """Note that the sink refuses a row for good. Only the first refusal is kept.
+        """Note that the sink refuses a row. Only the first refusal is kept.
 
         The row counts as not acknowledged, so its batch is never committed with it. After a ``RowDoubted``
         the writer has to come to its end, so that another one writes the row again.
@@ -138,7 +138,7 @@ class Barrier:
         self._confirm = confirm
 
     def confirm(self, refusal: RowRefused | None) -> None:
-        """Let the ``refusal`` count, or the acknowledgements if it is ``None``.
+        """Let the ``refusal`` count. If it is ``None``, let the acknowledgements count.
 
         The writer calls this once it knows that no other sink was at the address since the first row went
         out.

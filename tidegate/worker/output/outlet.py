@@ -51,7 +51,10 @@ class OutletState(enum.Enum):
 
 
 class OutletChange(enum.Enum):
-    """A step about a feed that the processor has to take: R2, K2, K4, K5 and K6, in this order."""
+    """A step about a feed that the processor has to take: R2, K2, K4, K5 and K6, in this order.
+
+    R2 is a step of docs/protocols/refused-rows.md, and K2 to K6 are steps of docs/protocols/slow-sinks.md.
+    """
 
     REFUSE = "refuse"
     DETACH = "detach"
@@ -137,7 +140,7 @@ class Outlet:
     # ---- rows
 
     def barrier(self, rows: int) -> Barrier:
-        """Make a barrier for so many rows. No sink may have them yet."""
+        """Make a barrier for a number of rows, which no sink may have yet."""
         barrier = Barrier(rows, self._loop)
         barrier.when_acknowledged(self._acknowledged)
         return barrier
@@ -173,7 +176,7 @@ class Outlet:
 
     @property
     def refusal(self) -> RowRefused | None:
-        """The reason why a row is refused for good (step R1); ``None`` if none is."""
+        """The reason why the sink will never take a row (step R1); ``None`` if there is no such row."""
         if self._writer.refusal is not None:
             return self._writer.refusal
         refusals = (parcel.barrier.refusal for parcel in self._parcels)
@@ -200,7 +203,7 @@ class Outlet:
         return self.state is OutletState.LIVE and self._waiting_bytes > self._limits.memory_bytes
 
     def look(self, now: float, *, is_last: bool = False, has_ended: bool = False) -> OutletChange | None:
-        """Return what the partition processor has to be told of the feed; ``None`` if that is nothing.
+        """Return the change that the partition processor has to be told of; ``None`` if there is none.
 
         ``now`` is in seconds of a monotonic clock. ``is_last`` says that batches cannot wait for the rows any
         longer. ``has_ended`` says that the feed was removed or has failed: then batches wait for ``stall_s``

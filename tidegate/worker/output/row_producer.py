@@ -1,8 +1,8 @@
 """Gives rows to Kafka, by idempotent producers without expiry, and tells barriers what became of each row.
 
 ``Producer.flush`` would wait for every batch and hide errors: with one record refused it returns 0. Instead
-each delivery report of librdkafka is told to the batch's barrier. A row that is refused for good is told too,
-and its feed fails (docs/protocols/refused-rows.md).
+each delivery report of librdkafka is told to the batch's barrier. If the report is a final refusal, the feed
+of the row fails (docs/protocols/refused-rows.md).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SharedRowProducer:
     of its rows is then reported as acknowledged, refused or given up. After the last report ``is_over`` is
     true, and the feeds begin again with another producer (docs/protocols/refused-rows.md, R4 to R6).
 
-    ``watched`` says that the address may come to mean another cluster. The cluster is asked for its id before
+    ``watched`` says that the address may later mean another cluster. The cluster is asked for its id before
     rows go out, and after the acknowledgements of a batch. The producer comes to its end when another cluster
     is seen (docs/protocols/sink-addresses.md). ``topic`` is a topic there; the question
     for the id names it. Raises ``SettingsError`` for settings that librdkafka refuses.
@@ -151,7 +151,10 @@ class SharedRowProducer:
         return len(rows)
 
     def _not_taken(self, barrier: Barrier, refusal: RowRefused | None, error: KafkaError) -> None:
-        """Tell ``barrier`` of a refusal. Unless that is for good, another producer writes the row again."""
+        """Tell ``barrier`` of a refusal. If it is not final, another producer writes the row again.
+
+        ``refusal`` is ``None`` for a row that is given up although it is not at fault: no barrier is told.
+        """
         if refusal is not None:
             barrier.row_refused(refusal)
         if refusal is None or isinstance(refusal, RowDoubted):

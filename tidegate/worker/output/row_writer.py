@@ -18,7 +18,8 @@ class RowWriter(Protocol):
     """Gives the rows of one feed to its sink, in order.
 
     It never drops a row by itself. Rows of a key reach the sink in the order in which they were sent. A row
-    may reach it more than once, but no older row comes after a newer one of the same writer.
+    may reach the sink more than once. But among the rows of one writer no older row of a key follows a newer
+    one.
     """
 
     @property
@@ -31,9 +32,9 @@ class RowWriter(Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether no row can be written, as when the sink's address has come to mean another cluster.
+        """Whether no row can be written, for example because the sink's address means another cluster now.
 
-        Nothing is tried until that has changed.
+        Nothing is tried until the cause is gone.
         """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
@@ -45,7 +46,7 @@ class RowWriter(Protocol):
 
         Each row that the writer took has one of four ends. The writer tells it once it knows, in any thread:
 
-        * the sink has it for good: ``barrier.row_acknowledged()``;
+        * the sink has acknowledged it: ``barrier.row_acknowledged()``;
         * no repetition would deliver it: ``barrier.row_refused(...)`` with a sentence for the feed's state;
         * it is not known whether a repetition would deliver it: ``barrier.row_refused(...)`` with a
           ``RowDoubted``; then the writer comes to its end as after the next case (step R4b);
@@ -65,12 +66,12 @@ class SharedRowWriter(Protocol):
     def cluster_id(self) -> str:
         """The id that the sink at the address has answered with; empty while that is not certain.
 
-        It distinguishes the sink from any other that the address may come to mean. A kind of sink whose
+        It distinguishes the sink from any other that the address may later mean. A kind of sink whose
         address always means the same sink may give one constant id.
         """
 
     def send(self, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
-        """Send as ``RowWriter.send`` does, for a sink whose address cannot come to mean another sink."""
+        """Send as ``RowWriter.send`` does, for a sink whose address always means the same sink."""
 
     def send_to(self, cluster: str, rows: Sequence[OutputRecord], barrier: Barrier, first: int = 0) -> int:
         """Take rows as ``send`` does, but only while ``cluster`` is surely at the address.
@@ -81,7 +82,7 @@ class SharedRowWriter(Protocol):
         """
 
     def pending(self) -> int:
-        """Return how many rows were taken and are neither acknowledged nor given up yet."""
+        """Return how many rows were taken and have none of the four ends yet."""
 
     def close(self) -> None:
         """Stop. Rows that have not had their end are given up."""

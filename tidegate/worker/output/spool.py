@@ -1,7 +1,7 @@
 """Keeps the rows of a feed whose sink does not keep up on disk, until the sink takes them.
 
-A spool is a cache. Its files have no names, and are lost with the process. Rows that are lost, or have no
-room, are brought by a scan again (docs/protocols/slow-sinks.md). So nothing is ever synced.
+A spool is a cache. Its files have no names, and are lost with the process. A scan brings again the rows that
+are lost, or have no room (docs/protocols/slow-sinks.md). So the files are never synced.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ class Spool:
         self.bytes += len(raw)
 
     def take(self, most_bytes: int) -> list[OutputRecord]:
-        """Take out the oldest rows: one at least, about ``most_bytes`` bytes at most, and all from one file.
+        """Take out the oldest rows, all from one file, until they have ``most_bytes`` bytes.
 
-        Raises ``SpoolLost`` when the disk does not give them back.
+        Takes at least one row, and the last one may go beyond that size. The spool must not be empty. Raises
+        ``SpoolLost`` when the disk does not give the rows back.
         """
         piece = self._pieces[0]
         try:

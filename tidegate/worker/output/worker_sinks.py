@@ -71,7 +71,8 @@ class SinkCluster:
     def settings(self) -> Settings:
         """The settings for a new client.
 
-        Raises ``SinkNotAllowed`` and ``SecretMissing``, as does each property that opens a client.
+        Raises ``SinkNotAllowed`` if no entry allows the feed to write there, and ``SecretMissing`` if a
+        secret of the login is missing. ``rows`` and ``admin`` raise them too when they open a client.
         """
         return self._configure()
 
@@ -103,7 +104,7 @@ class SinkCluster:
             return self._threads
 
     def report(self) -> SinkReport:
-        """Return what an operator sees of it: how many rows wait for the cluster."""
+        """Return the report for operators: how many rows wait for the cluster."""
         return SinkReport(self.servers, 0 if self._rows is None else self._rows.pending())
 
     def is_unused(self, *, has_feeds: bool) -> bool:
@@ -163,9 +164,9 @@ class WorkerSinks:
         )
 
     def of(self, definition: FeedDefinition, cluster: str | None = None) -> SinkCluster:
-        """Return the cluster of a feed's sink. ``cluster`` is its stored id; without one the addresses
-        decide.
+        """Return the cluster of a feed's sink. ``cluster`` is the id that is stored for the feed.
 
+        Without a stored id, the addresses decide whether it is the worker's own cluster.
         If no entry allows the feed to write there, a cluster is returned that raises ``SinkNotAllowed``
         instead of opening a client. Raises ``StatementError`` if the feed's sink is not a sink URI.
         """

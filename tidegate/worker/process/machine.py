@@ -57,7 +57,7 @@ class RealMachine:
         return AdminClient(config)
 
     def directory(self, home: Path) -> DataDirectory:
-        """Return the data directory, locked. Raises ``TopologyError``."""
+        """Return the data directory, locked. Raises ``TopologyError`` as ``DataDirectory`` does."""
         return DataDirectory(home)
 
     def executor(self, threads: int, name: str) -> Executor:

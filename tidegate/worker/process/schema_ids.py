@@ -56,23 +56,25 @@ class SchemaIds(Protocol):
     ) -> Mapping[SubjectSchema, int]:
         """Return the ids as ``ids`` does, but try only once.
 
-        First it makes sure that the URL is that of a registry, and that it accepts our login. Raises
-        ``RegistryAway``, ``RegistryDenied`` or ``SchemaRejected``.
+        First it makes sure that the URL is that of a registry, and that the registry accepts our login.
+        Raises ``RegistryAway`` if the registry does not answer, ``RegistryDenied`` if it refuses the login,
+        and ``SchemaRejected`` if it refuses a schema, or if the URL cannot be that of a registry.
         """
 
     async def require_new(self, url: str, subjects: NewSubjects) -> None:
         """Raise ``FeedError`` for a subject under which others have registered schemas. It tries only once.
 
-        Raises ``RegistryAway`` and ``RegistryDenied`` too.
+        Raises ``RegistryAway`` and ``RegistryDenied`` as ``try_ids`` does.
         """
 
     def waiting(self) -> tuple[RegistryWait, ...]:
         """Return the feeds that wait in ``ids`` now."""
 
     def close_unused(self, urls: Collection[str]) -> None:
-        """Close the connections to registries that no URL of live feeds has named since the last call.
+        """Close the connections to registries that neither this call nor the call before has named.
 
-        The connection to a registry that is asked now stays open. A feed that comes back opens a new one.
+        ``urls`` are the registries of live feeds. The connection to a registry that is being asked stays
+        open. A feed that comes back opens a new one.
         """
 
     def close(self) -> None:

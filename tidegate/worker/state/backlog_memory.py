@@ -23,7 +23,8 @@ _AT_ONCE_BYTES: Final = 64 << 10  # about so much is read back in one go, even i
 class BacklogMemory:
     """Counts the bytes of all backlogs of a process against one limit.
 
-    ``memory_bytes`` is the limit for all queues together. ``disk_bytes`` is what their files hold now.
+    ``memory_bytes`` is the limit for all queues together. ``disk_bytes`` is how many bytes their files hold.
+    A file keeps the bytes that were read back, until all of it has been read back.
     """
 
     def __init__(self, directory: Path, memory_bytes: int) -> None:
@@ -33,7 +34,7 @@ class BacklogMemory:
         self.disk_bytes = 0
 
     def partition(self) -> PartitionBacklogs:
-        """Return what makes the queues of one log partition."""
+        """Return the object that makes the queues of one log partition."""
         return PartitionBacklogs(self)
 
     def has_room(self, size: int) -> bool:
@@ -100,7 +101,7 @@ class SpillingQueue:
             self._write(entry)
 
     def first(self) -> RawEntry:
-        """Return the oldest entry, which stays."""
+        """Return the oldest entry, and leave it in the queue."""
         self._fill()
         return self._oldest[0]
 

@@ -78,7 +78,7 @@ class ChangelogReader:
         )
 
     def catch_up(self, copy: LocalCopy) -> int:
-        """Read every changelog to its end into ``copy``. Returns how many records that took.
+        """Read every changelog to its end into ``copy``. Returns how many rows were read.
 
         The end is final only if the predecessor was fenced before. A copy that belongs to none of these
         topics, or that is too old to trust, is cleared, and the changelogs are read from the beginning.

@@ -55,7 +55,8 @@ class PartitionWriter:
     def open(self) -> int:
         """Fence the predecessor (O1), then bring the local copy up to date (O2).
 
-        Returns how many changelog records that took. Raises ``DeliveryError`` or ``StateError``.
+        Returns how many rows the changelogs gave. Raises ``DeliveryError`` if the broker refuses to open the
+        producer, and ``StateError`` if the changelogs cannot be read.
         """
         self._producer.open()
         return self._catch_up()
@@ -88,7 +89,8 @@ class PartitionWriter:
     def commit(self, results: Sequence[StepResult]) -> None:
         """Commit the results without their rows (5, 6), then write the same changes to the local copy (7).
 
-        The rows must have been acknowledged before. Raises ``DeliveryError``: nothing was committed then.
+        The rows must have been acknowledged before. Raises ``DeliveryError`` if nothing was committed. Raises
+        ``StateError`` if the local copy cannot be written; the results are committed then.
         """
         records = [record for result in results for record in self._records(result)]
         if not records:

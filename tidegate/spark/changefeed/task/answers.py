@@ -36,10 +36,10 @@ class Answer(NamedTuple):
       counts by the names of their metrics
     * ``aside``, JSON: a record to be kept aside
 
-    An answer of one of these four kinds is the only one, and nothing of the partition's round is stored:
+    A partition that gives one of these four answers gives no other, and stores nothing of the round:
 
     * ``fault`` (`tidegate.spark.platform.faults`)
-    * ``refused``, JSON: a feed with a row that is refused for good, and why
+    * ``refused``, JSON: a feed with a row that is refused, and why
     * ``doubted``, the same of a row that another attempt may deliver (step S5a)
     * ``broke``: a step met an exception that nobody foresaw
     """

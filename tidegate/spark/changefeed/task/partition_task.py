@@ -114,7 +114,7 @@ class PartitionTask:
         self._settle()
 
     def _read_again(self, instructions: Instructions) -> None:
-        """Do the rest of step T1.
+        """Do the rest of step T1: read again the entries that ranges have not applied yet.
 
         A partition that is held does it when it is not held any more. Before that it steps nothing.
         """

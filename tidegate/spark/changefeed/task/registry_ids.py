@@ -37,9 +37,9 @@ def schema_ids(
 ) -> Mapping[SubjectSchema, int]:
     """Return the ids of the schemas, from a registry that is among the ``allowed``.
 
-    A registry that does not answer is asked again for a while, since another run of the task would write the
-    rows before these a second time. Raises ``FeedError`` for schemas and registries that can never be used,
-    and ``RetryError``.
+    A registry that does not answer is asked again for half a minute, since another run of the task would
+    write the rows before these a second time. Raises ``FeedError`` for schemas and registries that can never
+    be used, and ``RetryError`` for a registry that has not answered, or is not allowed.
     """
     given_up_at = time.monotonic() + _REGISTRY_S
     while True:

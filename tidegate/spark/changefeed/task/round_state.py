@@ -51,7 +51,8 @@ class RoundState:
     """The state of log partition ``partition`` in round ``round_id``, as of the file ``head``.
 
     Without a file the state is empty. ``found`` tells where it was, and ``files_read`` how many files were
-    read. Raises ``StateError`` and ``StoreAway``.
+    read. Raises ``StateError`` if the state cannot be read, and ``StoreAway`` if the file system does not
+    answer.
     """
 
     def __init__(self, query: Query, round_id: RoundId, partition: int, head: str) -> None:
