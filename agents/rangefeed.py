@@ -13,7 +13,7 @@ Opening a partition:
     O5  seek the control topic, the hand-off topic and the log to
         the positions in the state; without a state, seek the log
         only after the control topic is read                            log_partition.log_partition
-    O6  publish the whole checkpoint with the first transaction         commit.commit_loop
+    O6  publish the whole checkpoint before the first batch of the log  commit.commit_loop
 
 One batch:
 
