@@ -22,7 +22,7 @@ class SubscriptionFigures:
 
     Attributes:
         output: the form of the rows: ``diffs``, ``within_timestamp_order_by``, ``upsert``, ``debezium`` or
-        ``joint``.
+            ``joint``.
         batches: delivered batches, empty ones too.
         rows: delivered rows, progress rows too.
         repeats: rows that came again and were dropped.
