@@ -84,9 +84,9 @@ class JointSubscription:
         """Return the first joint batch that an opening of the gate gives. ``following`` returns the other
         ones.
 
-        Returns ``None`` until the frontier is above AS OF, and after the batch that reached UP TO.
-        ``offsets`` are the offsets of the gate, and of its side markers, after the opening. Raises what a
-        member raises.
+        Returns ``None`` until the frontier is above AS OF or has reached UP TO, and again after the batch
+        that reached UP TO. ``offsets`` are the offsets of the gate, and of its side markers, after the
+        opening. Raises what a member raises.
         """
         with self._first_error:
             self._following = self._batches(opening, offsets)

@@ -191,10 +191,11 @@ class Subscription:
     def advance(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
         """Return the first batch that an opening of the gate gives.
 
-        Returns ``None`` until the frontier is above AS OF, and after the batch that reached UP TO.
-        ``offsets`` are the offsets of the gate, and of its side markers, after the opening. A snapshot in
-        chunks has several batches: call ``following`` for the next ones until it returns ``None``. Raises
-        ``UnreadableRow`` also for rows whose JSON is nested too deeply to be put in order.
+        Returns ``None`` until the frontier is above AS OF or has reached UP TO, and again after the batch
+        that reached UP TO. ``offsets`` are the offsets of the gate, and of its side markers, after the
+        opening. A snapshot in chunks has several batches: call ``following`` for the next ones until it
+        returns ``None``. Raises ``UnreadableRow`` also for rows whose JSON is nested too deeply to be put in
+        order.
         """
         self.begin(opening, offsets)
         return self.following()
@@ -319,7 +320,7 @@ class Subscription:
         offsets: Mapping[FeedPartition, int],
         first: Sequence[RowValues] = (),
     ) -> SubscriptionBatch | None:
-        """Return the batch of an opening; ``None`` until the frontier is above AS OF.
+        """Return the batch of an opening; ``None`` until the frontier is above AS OF or has reached UP TO.
 
         ``first`` are the rows of the snapshot's last chunk. They come first in the batch.
         """

@@ -69,7 +69,7 @@ class PlainChanges:
     def begin(self, opened: OpenedRows, decode: DecodeRow) -> _Rows:
         """Return the row that each version sets; ``None`` for a deletion.
 
-        The caller gives one version of each key, and no key has a row yet.
+        The caller gives only one version of each key. The rows that the keys had before are not looked at.
 
         Raises as ``RowUpdates.updates`` does.
         """
