@@ -1,8 +1,9 @@
 """Lets a feed continue on the Kafka cluster that its sink's address means now
 (docs/protocols/accept-cluster.md, step N1).
 
-It shows an operator which cluster the feed is on, which one answers, and above which timestamp everything is
-written to the new one; and it refuses feeds that cannot go on there.
+It shows an operator three things: the cluster that the feed is on, the cluster that answers, and the
+timestamp above which the feed writes everything to the cluster that answers. It refuses feeds that cannot
+continue there.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Begin(enum.Enum):
     """The beginning of a feed on the other cluster, when the operator gives no timestamp."""
 
     THERE = "there"
-    """The feed begins after the lowest of the last markers of all partitions there. A mirror has copied these
-    markers.
+    """The feed begins after the lowest of the last markers of all partitions on the other cluster. A mirror
+    has copied these markers.
     """
     MARKER = "marker"
     """The feed begins after the last marker that was written on the cluster that it was on before."""
@@ -70,9 +71,9 @@ class FoundCluster:
     """A feed, and the cluster ``there`` at its sink's address.
 
     ``stored`` is the id of the cluster that the feed's topics are on, in the form for people. ``cluster`` is
-    the id of the found cluster in the stored form, empty for the workers' own. ``left`` is what an epoch
-    after the feed's present one would take over. A marker at or below ``before`` may be that of a feed that
-    had the topics earlier.
+    the id of the found cluster in the stored form; it is empty for the workers' own cluster. ``left`` is the
+    state that the feed's next epoch would take over. A marker at or below ``before`` may be that of a feed
+    that had the topics earlier.
     """
 
     feed_id: FeedId
@@ -90,7 +91,7 @@ class FoundCluster:
 
     @property
     def connection(self) -> KafkaConnection:
-        """The connection to whatever cluster is at the sink's address."""
+        """The connection to the cluster that is now at the sink's address."""
         return self.there.connection
 
     def accepted(self, begin: Timestamp | None, *, copied: bool = False) -> FeedDefinition:
@@ -115,7 +116,8 @@ def find_cluster(
     """Yield the cluster at the sink's address of a held feed (step N1a).
 
     ``connection`` is to the workers' own cluster. Raises ``InputError`` for a feed that is not held, or that
-    cannot go on there. Raises ``RetryError`` for a cluster that does not answer, or that no entry allows.
+    cannot continue on the found cluster. Raises ``RetryError`` for a cluster that does not answer, or that no
+    entry of the operator's allows.
     """
     feed = jobs[feed_id]
     definition = _that_has_begun(feed_id, feed)
@@ -137,17 +139,18 @@ def go_on_there(jobs: Jobs, found: FoundCluster, begin: Timestamp | None, *, cop
     """Ask that the feed continues on the found cluster, above ``begin``; return once that is durable.
 
     ``copied`` says that a mirror has brought the rows up to ``begin``: then readers get snapshots there.
-    Raises as ``Jobs.accept`` does, and ``RetryError`` if the address has meant another cluster meanwhile
-    (step N1d).
+    Raises as ``Jobs.accept`` does. Raises ``RetryError`` if the address has meant another cluster since
+    ``found`` was made (step N1d).
     """
     found.there.require_same()
     jobs.accept(found.definition, found.accepted(begin, copied=copied))
 
 
 def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
-    """Return the timestamp above which the feed writes everything there; ``None`` for its start.
+    """Return the timestamp above which the feed writes everything on the found cluster; ``None`` for its
+    start.
 
-    Raises ``InputError`` if nothing tells the timestamp, or if rows would be missing above it. Raises
+    Raises ``InputError`` if the timestamp cannot be found, or if rows would be missing above it. Raises
     ``RetryError`` if what was read may come from another cluster (steps N1b and N1c).
     """
     if origin is Begin.START:
@@ -173,7 +176,7 @@ def begin_there(found: FoundCluster, origin: Origin) -> Timestamp | None:
 
 
 def acceptance_row(found: FoundCluster, begin: Timestamp | None) -> dict[str, str]:
-    """Return, by name, what an operator is shown."""
+    """Return the values that an operator is shown, by their names."""
     left, from_start = found.left, "the start of the feed"
     return {
         "feed": found.feed_id,
@@ -274,7 +277,7 @@ def _require_held(found: FoundCluster, feed: FeedView) -> None:
 
 
 def _left(feed: FeedView) -> TakeoverRecord:
-    """Return what an epoch after the feed's present one would take over now."""
+    """Return the state that the feed's next epoch would take over now."""
     assert feed.defined is not None
     coming = replace(feed.defined, epoch=FeedEpoch(feed.defined.epoch + 1))
     return takeover(coming, feed.state, feed.progress, feed.takeover)

@@ -13,8 +13,10 @@ from tidegate.verify import TopicPartition
 
 
 def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Iterator[Ack]:
-    """Yield all acknowledgements of ``partitions`` log partitions that readers see now; foreign records are
-    reported.
+    """Yield all acknowledgements that committed readers see now. Foreign records are reported and passed
+    over.
+
+    ``partitions`` is the number of log partitions.
 
     Kafka confirms a commit before readers see its records. So a record that was committed just now may be
     missing here; ``AcksUntilNow`` misses none. Raises ``BrokerUnavailable``, and ``StateError`` for records
@@ -25,8 +27,9 @@ def read_acks(connection: KafkaConnection, topic: str, partitions: int) -> Itera
 
 
 class AcksUntilNow:
-    """Reads all acknowledgements of ``partitions`` log partitions that were committed before this object was
-    made.
+    """Reads all acknowledgements that were committed before this object was made.
+
+    ``partitions`` is the number of log partitions.
 
     The constructor and ``read`` raise as ``read_acks`` does.
     """
@@ -39,10 +42,11 @@ class AcksUntilNow:
         self._end = self._cluster.uncommitted_ends([self._place])[self._place]
 
     def read(self) -> list[Ack] | None:
-        """Return the acknowledgements from before this object was made, and any that came since.
+        """Return all acknowledgements that are readable now, if they include all from before this object was
+        made.
 
-        Returns ``None`` while readers do not see all of the former: a transaction that was open when the
-        object was made has not ended. It does not wait for the end of that transaction.
+        Otherwise returns ``None``: a transaction that was open when the object was made has not ended yet.
+        This call does not wait for its end.
         """
         bounds = self._cluster.bounds([self._place])[self._place]
         if bounds.end < self._end:

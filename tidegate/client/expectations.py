@@ -95,9 +95,11 @@ class _Encoding:
     def expected(
         self, version: CommittedVersion, topic: str, replaced: bytes, scanned_at: Timestamp | None = None
     ) -> Iterator[ExpectedVersion]:
-        """Yield the record of a version, if it has one; ``replaced`` is the value before it.
+        """Yield the record of a version, if it has one. ``replaced`` is the value that the version has
+        replaced.
 
-        A scan reads its rows by the table version that is valid at the scan's timestamp.
+        ``scanned_at`` is the timestamp of the scan that brings the version; ``None`` without a scan. A scan
+        reads its rows by the table version that is valid at its timestamp.
         """
         codec = self._catalog.at(version.table_id, scanned_at or version.timestamp)
         row = codec.decode(version.key, version.value)
@@ -126,7 +128,8 @@ class _Encoding:
 def _with_replaced(
     versions: Iterable[CommittedVersion], tables: Container[int], *, keep: bool
 ) -> Iterator[tuple[CommittedVersion, bytes]]:
-    """Yield the versions of these tables, each with the value that it replaced if ``keep`` asks for that."""
+    """Yield the versions of these tables, each with the value that it replaced. Without ``keep`` that is
+    empty."""
     newest: dict[bytes, bytes] = {}
     for version in versions:
         if version.table_id in tables:

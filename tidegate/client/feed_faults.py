@@ -34,8 +34,8 @@ class FeedFaults:
         """Make the message that fails the feed, as a log partition would send it.
 
         Returns ``None`` if a server does not answer, or if no client can be opened with the operator's login:
-        then the step is only to be repeated. Returns ``None`` also for a feed that has failed already. Raises
-        ``error`` where the process is at fault, as for a full disk.
+        then the caller only has to repeat the step. Returns ``None`` also for an epoch that has failed
+        already. Raises ``error`` if the process is at fault, for example if the disk is full.
         """
         if isinstance(error, SettingsError | RetryError):  # the feed's data is not at fault
             _log.warning("the next step of feed %s waits, and is tried again: %s", definition.id, error)
@@ -48,9 +48,9 @@ class FeedFaults:
         return Failed(definition.id, definition.epoch, NO_PARTITION, reason)
 
     def reported(self, feed_id: FeedId, error: Exception) -> FeedError:
-        """Count and log an exception of a feed's step. Returns the error with which the feed fails.
+        """Count and log an exception of a feed's step. Return the error with which the feed fails.
 
-        Raises ``error`` where the process is at fault.
+        Raises ``error`` if the process is at fault.
         """
         reason = error if isinstance(error, FeedError) else FeedError(unforeseen(error, keeps=False))
         self._count()

@@ -55,9 +55,10 @@ def taken_topics(feed: FeedView) -> list[str]:
 
 
 def running_status(feed: FeedView) -> str:
-    """Return what a running feed does before it has a high-water; otherwise nothing.
+    """Return in words what a running feed does before it has a high-water.
 
-    For a pending feed of a later epoch, return to which engine or cluster it moves.
+    For a pending feed that is not in its first epoch, return to which engine or cluster it moves. In all
+    other cases return an empty text.
     """
     if feed.status is FeedState.PENDING and feed.defined is not None and feed.defined.epoch > FIRST_EPOCH:
         accepted = feed.defined.accepted

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class FeedTopics:
     """A feed that has started: its topics, its options, and the start above which it writes.
 
-    ``succeeded`` says that it has written everything, and has ended.
+    ``succeeded`` says that the feed has ended because it has written everything.
     """
 
     options: FeedOptions
@@ -61,10 +61,8 @@ class FeedTopics:
     def connection(self, workers: KafkaConnection) -> KafkaConnection:
         """Return the connection to its topics.
 
-        That is ``workers``, the connection to the workers' cluster, or one with the login of the entry for
-        the sink's cluster.
-
-        Raises ``SinkNotAllowed`` and ``SecretMissing``.
+        If they are on the workers' cluster, that is ``workers``. Otherwise it has the login of the operator's
+        entry for the sink's cluster. Raises ``SinkNotAllowed`` and ``SecretMissing``.
         """
         return workers.to(self.sink, self.feed_id) if self.sink else workers
 
@@ -123,8 +121,8 @@ def _why_no_topics(feed: FeedView) -> str:
 def row_decoder(options: FeedOptions, allowed: Destinations, *, whole: bool = True) -> RecordDecoder:
     """Return a decoder for the records of a feed with these options.
 
-    If these are not the ``whole`` options of the feed, records may have any member of their envelope. Raises
-    as ``FeedTopics.decoder`` does.
+    ``whole`` says that these are all options of the feed. If they are not, records may have any member of
+    their envelope. Raises as ``FeedTopics.decoder`` does.
     """
     if options.format is Format.AVRO:
         return decoder_for(options, _registry(options, allowed).schema_text, whole=whole)
@@ -138,9 +136,9 @@ def _no_schemas(schema: SubjectSchema) -> int:
 def check_destination(connection: KafkaConnection, definition: FeedDefinition) -> None:
     """Check that an entry of this process names the feed's sink, if this process has entries of clusters.
 
-    The engine's entries decide. The check ignores which feeds the entry admits, since this feed may be added
-    to it. Raises ``SinkNotAllowed``, and ``StatementError`` for an address that no sink
-    can have.
+    The engine checks this again with its own entries. The check here ignores which feeds the entry admits,
+    since the operator may still add this feed to it. Raises ``SinkNotAllowed``, and ``StatementError`` for an
+    address that no sink can have.
     """
     servers = other_cluster(definition.sink, connection.bootstrap_servers)
     if servers and connection.destinations.clusters:
@@ -151,8 +149,9 @@ def check_registry(options: FeedOptions, allowed: Destinations) -> None:
     """Check that a feed's registry can be used, as far as this process can tell without a call to the
     registry.
 
-    It reads the certificates. If there are entries of registries, one has to name this registry; the engine's
-    entries decide. Raises ``RegistryNotAllowed`` and ``StatementError``.
+    It reads the certificates. If this process has entries of registries, one of them has to name this
+    registry. The engine checks this again with its own entries. Raises ``RegistryNotAllowed`` and
+    ``StatementError``.
     """
     if options.registry is not None:
         from tidegate.registry.registry_connection import require_certificates  # slow, as in `_registry`

@@ -16,12 +16,12 @@ from tidegate.client.kafka.row_delivery import BATCH_BYTES
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.errors import FeedError
 
-#: Markers, and Kafka's own ends of transactions, find room in a topic with this limit.
+#: The lowest limit of a topic, in bytes, at which markers and Kafka's own ends of transactions find room.
 _LEAST_LIMIT: Final = 1_000
 
 
 def require_fitting(definition: FeedDefinition, targets: Sequence[FeedTarget], admin: TopicAdmin) -> None:
-    """Check the topics of a feed that has begun, as far as ``admin``'s cluster has them. Blocks.
+    """Check the topics of a feed that has begun. Topics that ``admin``'s cluster does not have pass. Blocks.
 
     Raises ``FeedError`` for a topic that cannot be the feed's, ``TopologyError`` for one that cannot be
     looked at, ``RetryError`` for a cluster that does not answer.
@@ -62,10 +62,10 @@ def require_place_for_markers(options: FeedOptions, topic: str, admin: TopicAdmi
 
 
 def require_room(options: FeedOptions, topic: str, admin: TopicAdmin) -> None:
-    """Check that the topic accepts every row that the feed does not leave out.
+    """If the feed leaves out rows that are too large, check that the topic accepts every other row.
 
-    Raises as ``require_fitting`` does. The topic's limit is for batches, and a batch may be as large as
-    producers make it.
+    Raises as ``require_fitting`` does. The topic's limit is for batches, so the largest batch of a producer
+    has to fit too.
     """
     if options.on_oversize is not OnOversize.KEY_ONLY:
         return
@@ -99,7 +99,8 @@ def require_marker_topic(topic: str, targets: Sequence[FeedTarget], found: int, 
 
 
 def _require_least_limit(topic: str, admin: TopicAdmin) -> None:
-    """Check that Kafka can end a transaction of markers there: with a low limit nobody could end the feed."""
+    """Check that Kafka can end a transaction of markers there. With a lower limit nobody could end the
+    feed."""
     limit = int(admin.config(topic).get("max.message.bytes") or _LEAST_LIMIT)
     if limit < _LEAST_LIMIT:
         raise FeedError(

@@ -26,7 +26,7 @@ def report_foreign(record: TopicRecord, found: ForeignRecord) -> None:
 
 
 def foreign(error: Exception) -> ForeignRecord:
-    """Return the error to report for a record from which ``error`` came.
+    """Return the error to report for a record whose reading has raised ``error``.
 
     An unforeseen error makes a record foreign too (U1). Raises ``error`` if the record is not at fault, for
     example ``StateError`` for a record of a newer version.

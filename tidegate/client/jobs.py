@@ -50,10 +50,11 @@ def jobs_topic(app_id: str) -> str:
 class Jobs:
     """The feeds of one application.
 
-    The constructor raises ``InputError`` when the jobs topic does not exist. It waits ``appear_s`` seconds
-    for a worker to create it, and calls ``waits`` once if it has to wait. ``create_topic`` creates it for
-    feeds that are defined before the first worker runs. Every method raises ``BrokerUnavailable`` after a
-    bounded wait, and ``StateError`` for records of a newer version.
+    If the jobs topic does not exist, the constructor waits up to ``appear_s`` seconds for a worker to create
+    it. If it has to wait, it first calls ``waits`` once. If the topic does not exist after that, it raises
+    ``InputError``. ``create_topic`` creates the topic for feeds that are defined before the first worker
+    runs. Every method raises ``BrokerUnavailable`` after a bounded wait, and ``StateError`` for records of a
+    newer version.
     """
 
     def __init__(
@@ -140,8 +141,9 @@ class Jobs:
         self._begin_epoch(known.id, lambda feed: _accepted(feed, known, accepted))
 
     def _begin_epoch(self, feed_id: FeedId, next_of: Callable[[FeedView], FeedDefinition]) -> None:
-        """Write the definition that follows from the feed's present state, unless another writer was
-        faster.
+        """Write the definition that ``next_of`` makes of the feed's present state.
+
+        Raises ``InputError`` if another writer was faster: then nothing is written.
         """
         self.feed(feed_id)
         transactional_id = f"{self._place.topic}-move-{feed_id}"
@@ -229,7 +231,7 @@ class Jobs:
 
 
 def known_feed(jobs: JobsView, feed_id: FeedId) -> FeedView:
-    """Return one of all feeds. Raises ``InputError`` for an unknown feed."""
+    """Return one feed of ``jobs``. Raises ``InputError`` for an unknown feed."""
     feed = jobs[feed_id]
     if feed.definition is None:
         raise InputError(f"There is no feed {feed_id}; `tidegate feed list` shows those that there are.")
@@ -288,7 +290,7 @@ class JobsReading:
 
     @property
     def last_error(self) -> str:
-        """The last complaint of the broker's client."""
+        """The last error that the Kafka client has reported; empty if there was none."""
         return self._reader.last_error
 
     def poll(self, timeout_s: float = POLL_S) -> None:
@@ -310,7 +312,8 @@ class JobsReading:
         """Read until everything below ``end`` is in the view; return whether that succeeded within
         ``timeout_s``.
 
-        If ``end`` is that of an uncommitted reader, transactions that were open then have to end first.
+        If ``end`` is the end for an uncommitted reader, the transactions that are open below it have to end
+        first.
         """
         last = time.monotonic() + timeout_s
         while max(self._reader.positions.values()) < end and time.monotonic() < last:

@@ -26,9 +26,8 @@ def last_markers(
 ) -> dict[TopicPartition, Timestamp | None]:
     """Return the last marker in each partition of the topics that exist; ``None`` if there is none.
 
-    The result counts only if the cluster is compared after it (``WatchedCluster.require_same``). Raises
-    ``InputError`` for a record that the feed cannot have written, ``BrokerUnavailable`` when Kafka does not
-    answer.
+    The result counts only if a later call of ``WatchedCluster.require_same`` returns. Raises ``InputError``
+    for a record that the feed cannot have written, ``BrokerUnavailable`` when Kafka does not answer.
     """
     bounds = cluster.bounds(partitions_of(cluster.partition_counts(topics)))
     found: dict[TopicPartition, Timestamp | None] = dict.fromkeys(bounds)

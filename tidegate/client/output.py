@@ -13,12 +13,14 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 @dataclass(frozen=True, slots=True)
 class OutputTopics:
-    """Output topics at one moment: partition counts, and where each partition began and ended.
+    """Output topics at one moment: their partition counts, and the offsets at which each partition begins and
+    ends.
 
-    The bounds of a ``resolved_topic`` are asked for a little earlier. So what its markers say of the other
-    topics was already true when the bounds of those were asked for. ``compacted`` names the topics that lose
-    a key's older rows; only a feed with a ``resolved_topic`` may have such topics. ``settled`` are the ends
-    of the partitions, asked for before ``bounds``. Each broker tells the ends of its own partitions.
+    The bounds of a ``resolved_topic`` are asked for before those of the other topics. So what its markers say
+    of the other topics was already true when the bounds of these were asked for. ``compacted`` names the
+    topics that lose a key's older rows; only a feed with a ``resolved_topic`` may have such topics.
+    ``settled`` has the ends of the partitions as they were before ``bounds`` was asked for. Each broker tells
+    the ends of its own partitions.
     """
 
     connection: KafkaConnection
@@ -32,7 +34,7 @@ class OutputTopics:
     def now(
         cls, connection: KafkaConnection, topics: Iterable[str], resolved_topic: str = ""
     ) -> OutputTopics:
-        """Return the topics, and that of the markers, as they are.
+        """Return the topics of rows and the ``resolved_topic`` as they are now.
 
         Raises ``InputError`` for a topic that does not exist.
         """

@@ -27,8 +27,8 @@ FILES_MAX: Final = 100
 BYTES_MAX: Final = 64 << 20
 #: The most bytes of a record that is kept. Of a larger one only its place and its cause are kept.
 RECORD_BYTES_MAX: Final = 8 << 20
-#: The most records that a process keeps in an hour: for one exception at one place in the code, and
-#: altogether.
+#: The most records that a process keeps in an hour: for one exception at one place in the code, and for all
+#: exceptions together.
 OF_ONE_PLACE: Final = 10
 OF_ALL: Final = 100
 _HOUR_S: Final = 3_600
@@ -157,7 +157,10 @@ def kept_names(files: RefusedFiles) -> list[str]:
 
 
 def read_kept(files: RefusedFiles, name: str) -> KeptRecord:
-    """Return what a file holds. Raises ``InputError`` for a file that is damaged, or of a newer version."""
+    """Return what a file holds.
+
+    Raises ``InputError`` for a file that cannot be read, is damaged, or is of a newer version.
+    """
     try:
         stored = json.loads(files.read(name))
         place = str(stored["topic"]), int(stored["partition"]), str(stored["tidegate"])

@@ -1,8 +1,8 @@
-r"""Texts that others wrote, such as rows, names and sentences that quote them, as a terminal may show them.
+r"""Makes texts of others safe for a terminal: rows, names, and sentences that quote them.
 
 A terminal follows the control characters of ASCII and Latin-1: they can set its title, write over what was
 printed, or answer as if the user had typed. So they are shown as JSON escapes them, ``\u001b`` for example.
-In a text of JSON that is the same value. A tab stays as it is.
+In a text of JSON the escaped character means the same value. A tab stays as it is.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _CONTROL_BUT_LINES: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def shown_text(text: str) -> str:
-    """Return the text in one line.
+    """Return the text as one line: ends of lines are escaped too.
 
-    What comes after an end of line in it could look like a line that the program printed itself.
+    Otherwise the text after an end of line could look like a line that the program itself printed.
     """
     return _CONTROL.sub(_escaped, text)
 
 
 def shown_lines(text: str) -> str:
-    """Return a text that may have several lines."""
+    """Return a text that may have several lines: ends of lines stay as they are."""
     return _CONTROL_BUT_LINES.sub(_escaped, text)
 
 

@@ -27,7 +27,10 @@ from tidegate.verify import TopicPartition, TopicRecord
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """Log partition ``partition`` of an application. ``on_batch`` is called with offsets that were reached.
+    """Log partition ``partition`` of an application.
+
+    While the state before a step is built, ``on_batch`` is called now and then with the offset that was
+    reached.
 
     Its methods raise ``BrokerUnavailable``, and ``InputError`` for topics, partitions and offsets that do not
     exist.
@@ -51,11 +54,12 @@ class StepSource:
         return self._step(before, partitions, first, count)
 
     def from_stored(self, first: int | None, count: int) -> WrittenStep:
-        """Return the step of ``count`` records from offset ``first`` on.
+        """Return the step of the records at ``count`` offsets, from ``first`` on.
 
-        By default it begins after the state that the application's workers have stored. The workers must not
-        run meanwhile. Raises ``StateError`` for rows that do not belong together, and ``InputError`` for a
-        state that is beyond ``first`` already.
+        The state before the step is the one that the application's workers have stored. By default ``first``
+        is the offset at which that state goes on. The workers must not run meanwhile. Raises ``StateError``
+        for stored rows that do not belong together, and ``InputError`` if the stored state has passed
+        ``first``.
         """
         partitions = self._partitions()
         try:
@@ -147,7 +151,8 @@ class StepSource:
 
 
 def _activation(feed: FeedView) -> Activate | None:
-    """Return what log partitions were told of a feed that runs; ``None`` for others."""
+    """Return the message by which log partitions were told of a feed that runs; ``None`` for any other
+    feed."""
     if feed.status is not FeedState.RUNNING or feed.definition is None or feed.beginning is None:
         return None
     if feed.beginning.start is None:

@@ -1,7 +1,8 @@
 """The subjects of a feed in its schema registry, and whether it may register schemas under them.
 
-A subject is looked at without its ending, ``-key`` or ``-value``. Without an ``avro_schema_prefix`` the rest
-is the name of one of the feed's own topics. With a prefix it may be the name of anybody's topic.
+A subject is looked at without its ending, ``-key`` or ``-value``. If the feed has no ``avro_schema_prefix``,
+the subject without its ending is the name of one of the feed's own topics. If it has one, that may be the
+name of anybody's topic.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _left_behind(definition: FeedDefinition) -> tuple[SubjectSchema, ...]:
 
 
 def subjects(definition: FeedDefinition) -> Iterator[tuple[str, SchemaOrigin]]:
-    """Yield the subjects of a feed in Avro, without their ending, and where their schemas come from."""
+    """Yield the subjects of a feed in Avro, without their ending, each with the origin of its schemas."""
     options = definition.options
     for table in definition.tables:
         origin = SchemaOrigin(table_topic(table, options), table, options.envelope)

@@ -28,9 +28,9 @@ TableVersions: TypeAlias = Mapping[int, Sequence[TableDescriptor]]
 class LogDescriptors:
     """The descriptors of a log, for a process that asks for them again and again.
 
-    Each look reads the records after those of the look before. A log that was deleted and made anew has
-    another topic id, and is read from its beginning. What retention has removed meanwhile stays known. One
-    thread at a time may look.
+    Each look reads the records after those of the look before. A log is read from its beginning again if it
+    was deleted and made anew (it has another topic id), or if it ends before the last position. Descriptors
+    that retention has removed since an earlier look stay known. One thread at a time may look.
     """
 
     def __init__(self, connection: KafkaConnection, log_topic: str) -> None:
@@ -42,10 +42,11 @@ class LogDescriptors:
         self._versions: TableVersions = {}
 
     def look(self) -> TableVersions:
-        """Return the versions of each table that the log describes now; later looks do not change them.
+        """Return the versions of each table that the log describes now. Later looks do not change this
+        result.
 
         Raises ``InputError`` when the log does not exist, ``BrokerUnavailable`` when Kafka does not answer.
-        The next look goes on after the last record that came.
+        After an error the next look goes on after the last record that came.
         """
         cluster = Cluster(self._connection)
         cluster.partition_counts([self._place.topic])

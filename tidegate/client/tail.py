@@ -42,11 +42,13 @@ def tail_topics(
 ) -> Generator[TopicRecord, None, None]:
     """Yield the records of topics.
 
-    Without ``follow`` it stops where the topics ended at the call. With ``follow`` it goes on until ``ended``
-    says that nothing more is waited for, and then reads up to where the topics end at that time. It asks
-    ``ended`` several times a second. It yields nothing more from topics that were deleted by then.
-    Records of different partitions interleave as they arrive. The call itself asks where the topics end. So
-    with ``END`` every record that is written after the call has returned is read.
+    Without ``follow`` it stops at the offsets at which the topics ended when it was called. With ``follow``
+    it goes on until ``ended`` returns true, which it asks several times a second. Then it reads up to the
+    offsets at which the topics end at that time, and leaves out topics that were deleted by then.
+
+    Records of different partitions interleave as they arrive. The ends of the topics are asked for in the
+    call itself, not when the first record is taken. So with ``END`` every record that is written after the
+    call has returned is read.
 
     Raises ``InputError`` for a topic that does not exist at the call, ``BrokerUnavailable`` when Kafka does
     not answer. While it follows topics, it waits for Kafka if that goes away.
@@ -102,7 +104,7 @@ def _read_to_ends(
 def _follow(
     connection: KafkaConnection, starts: Mapping[TopicPartition, int], ended: Callable[[], bool]
 ) -> Generator[TopicRecord, None, dict[TopicPartition, int]]:
-    """Yield records as they come until ``ended``; return where to go on."""
+    """Yield records as they come until ``ended`` returns true; return the next offset of each partition."""
     nexts = dict(starts)
     with PartitionReader(connection, starts) as reader:
         while not ended():
@@ -124,7 +126,7 @@ def _bounds_left(cluster: Cluster, places: Collection[TopicPartition]) -> dict[T
 
 
 def line_of(record: TopicRecord, decoder: RecordDecoder) -> str:
-    """Return one line of text for a record: where it stands, and what it holds.
+    """Return one line of text for a record: its topic, partition and offset, and its content.
 
     A record that the feed cannot have written is shown as its bytes. Control characters are shown as
     ``shown_text`` does.
@@ -160,7 +162,7 @@ def _left_out(row: RowRecord) -> str:
 
 
 def _framed_value(row: RowRecord) -> str:
-    """Return an Avro value in the form of the wrapped envelope's JSON, whatever its own envelope."""
+    """Return an Avro value of any envelope in the form of the wrapped envelope's JSON."""
     if row.tombstone:
         return "null"
     if row.deleted is None and row.row is None:

@@ -1,4 +1,5 @@
-"""The output topics of a feed: which ones it wants, whether it may have them, and what was promised there."""
+"""The output topics of a feed: which ones it wants, and whether it may have them. Also the timestamps up to
+which former feeds have written to topics."""
 
 from __future__ import annotations
 
@@ -48,13 +49,14 @@ def feed_fault(
     namespace: OutputNamespace = EVERYWHERE,
     destinations: Destinations = NOWHERE_ELSE,
 ) -> str:
-    """Return why a feed cannot run, or an empty text.
+    """Return why a feed cannot run; an empty text if it can.
 
-    This is asked before any partition has to wait for the feed, and again before the feed's topics are its
-    own for good, since an earlier feed may be known only then. ``cluster_of`` returns the id of the cluster
+    This is asked before any partition has to wait for the feed. It is asked again before the feed's topics
+    become its own, since an earlier feed may be known only then. ``cluster_of`` returns the id of the cluster
     of the feed's sink, empty for the engine's own. It is called only for a sink that can be written to. If it
-    returns ``None``, the cluster is not known yet, and the topics are looked at the next time. ``internal``
-    are tidegate's own topics, which are on the engine's own cluster. The rest is as in ``check_topics``.
+    returns ``None``, the cluster is not known yet, and the topics are not checked this time. ``internal`` are
+    tidegate's own topics, which are on the engine's own cluster. The other arguments are those of
+    ``check_topics``.
     Raises what ``cluster_of`` raises, other than ``FeedError``.
     """
     try:
@@ -220,7 +222,7 @@ def _former(topics: Iterable[str], feeds: Iterable[FeedView]) -> Iterator[FeedVi
 
 
 def _written(feed: FeedView, answers: Answers) -> Iterator[Timestamp]:
-    """Yield timestamps. No row of the feed is above the highest of them."""
+    """Yield timestamps of a feed that has ended. No row of the feed is above the highest of them."""
     yield from (answer.highest for answer in answers.values() if isinstance(answer, Removed))
     yield ZERO if feed.beginning is None else feed.beginning.start or ZERO  # that of its initial scan's rows
 

@@ -32,12 +32,12 @@ from tidegate.delivery.sink_identity import held
 from tidegate.errors import FeedError, SinkHeld, TopologyError
 from tidegate.rows.table_key import table_span
 
-#: Record times are commit timestamps, which may be long ago. So time must not delete records that were only
-#: just written.
+#: Record times are commit timestamps, which may be long ago. If retention went by time, it could delete
+#: records that were written a moment ago.
 _CREATED_WITH: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 #: The client's text for a topic without an id: sixteen zero bytes.
 _NO_ID: Final = "A" * 22
-#: The client prints ids with the characters + and /.
+#: The client prints ids with the characters + and /, Kafka's tools with - and _ instead.
 _AS_KAFKA_PRINTS: Final = str.maketrans("+/", "-_")
 
 
@@ -56,12 +56,12 @@ def topics_to_announce(
     limit: RecordLimit,
     own: OwnTopics,
 ) -> OutputTopics:
-    """Return what to store of a feed before ``prepare_topics`` creates topics for it; empty if it creates
-    none.
+    """Return the topics that have to be stored with a feed before ``prepare_topics`` creates topics for it.
 
-    A process may die after it has created a topic, and before it has stored that: nobody would know of the
-    topic. So an announced topic counts as created, as long as nothing was ever written to it. Blocks, and
-    raises as ``prepare_topics`` does.
+    Returns an empty tuple if ``prepare_topics`` creates no topic that is not announced already. A process may
+    die after it has created a topic, and before it has stored that. Then nobody would know that the topic is
+    the application's. So an announced topic counts as created, as long as nothing was ever written to it.
+    Blocks, and raises as ``prepare_topics`` does.
     """
     if step.targets:
         return ()
@@ -78,7 +78,7 @@ def topics_to_announce(
 def announced_specs(definition: FeedDefinition, topics: OutputTopics, partitions: int) -> list[TopicSpec]:
     """Return the topics of rows that ``prepare_topics`` is about to create for a feed.
 
-    ``topics`` is what `topics_to_announce` has returned for it. The feed's topic of markers is left out,
+    ``topics`` is the result of `topics_to_announce` for it. The feed's topic of markers is left out,
     since its partition count depends on the other topics.
     """
     named = named_topics(definition, topics)
@@ -99,12 +99,13 @@ def prepare_topics(
     limit: RecordLimit,
     own: OwnTopics,
 ) -> PreparedTopics:
-    """Return the targets with which an epoch of the feed begins, on topics that accept all that it writes.
+    """Prepare the topics of a feed, and return the targets and topics with which an epoch of it begins.
 
-    Blocks. ``cluster`` is the id of ``admin``'s cluster; empty for the engine's own, which is not asked for
-    its id. Missing topics are created there, those of a new feed with ``partitions`` partitions. ``limit`` is
-    that of the engine's row producers. Topics that exist have to be the application's ``own``, unless the
-    feed was told to use others.
+    Blocks. The topics accept everything that the feed writes. ``cluster`` is the id of ``admin``'s cluster;
+    empty for the engine's own, which is not asked for its id. Missing topics are created on this cluster; the
+    topics of a new feed get ``partitions`` partitions. ``limit`` is the limit of the engine's row producers.
+    Topics that exist have to be the application's ``own``, unless the feed was told to use existing topics of
+    others.
 
     Raises ``RetryError`` for a cluster that does not answer. For a new feed it raises ``FeedError`` if a
     topic cannot take its records or is not for feeds, or if another cluster is at the address; and
@@ -239,7 +240,8 @@ def _now(name: str, place: _Place) -> OutputTopic | None:
 
 
 def _same(name: str, stored: OutputTopic | None, found: OutputTopic | None) -> OutputTopic:
-    """Return what is known of a topic that the feed goes on with: what was stored, or what was found first.
+    """Return what is known of a topic with which the feed goes on: what is stored of it, else what was found
+    now.
 
     Raises ``FeedError`` for another topic of the same name.
     """

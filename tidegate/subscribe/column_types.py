@@ -22,10 +22,12 @@ _TRUTHS: Final = frozenset({"and", "or", "not", "=", "<>", "<", "<=", ">", ">=",
 
 
 def value_types(plan: SubscribePlan) -> tuple[SqlType | None, ...]:
-    """Return the types of the columns after SUBSCRIBE's own, in the order of the header.
+    """Return the SQL types of a statement's columns, in the order of the header, without SUBSCRIBE's own
+    columns.
 
-    A column of a query has the type of the table's column that it is, or that of its cast or comparison.
-    ``None`` stands for any other expression, and for a table whose types are not known.
+    A column of a query that shows a column of the table has the type of that column. A comparison and a
+    logical operation have BOOL. A cast to an integer, a text, a float or a boolean has the type that it
+    names. ``None`` stands for any other expression, and for all columns of a table whose types are not known.
     """
     shape = plan.shape
     types = _column_types(plan)
@@ -38,7 +40,7 @@ def value_types(plan: SubscribePlan) -> tuple[SqlType | None, ...]:
 def key_columns(plan: SubscribePlan) -> tuple[str, ...]:
     """Return the names that the columns of the table's primary key have in the statement's rows.
 
-    Returns none if the rows do not show all columns of the key.
+    Returns an empty tuple if the rows do not show all columns of the key.
     """
     if plan.query is None:
         return plan.relation.primary_key
@@ -49,7 +51,8 @@ def key_columns(plan: SubscribePlan) -> tuple[str, ...]:
 
 
 def _item_sources(item: SelectItem, relation: Relation) -> tuple[str, ...]:
-    """Return the table's columns that an item shows; an empty name stands for another expression."""
+    """Return the names of the table's columns that an item shows. If it shows no column as it is, the name is
+    empty."""
     if item.expression is None:
         return relation.columns
     return (item.expression.parts[-1] if isinstance(item.expression, ColumnReference) else "",)

@@ -1,6 +1,6 @@
-"""Rows of a batch that are columns first: a table of Arrow, and tuples only if they are asked for.
+"""The rows of a batch as Arrow tables. Tuples are made of them only when somebody asks for tuples.
 
-The core knows no Arrow: whoever asks for columns gives the function that makes them (`MakeTable`).
+The core does not import Arrow: the caller who wants columns gives the function that makes them (`MakeTable`).
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.opened_rows import DecodeRow, OpenedRows
 from tidegate.subscribe.updates.update import RowValues
 
-#: Makes a table of the rows that show some versions, in the statement's form and order.
+#: A function that makes an Arrow table of the rows that show some versions, in the statement's form and
+#: order.
 #:
-#: With a timestamp the versions are the newest of their keys there, and the table is a snapshot as of it.
-#: Without one, each version is shown at its own timestamp. ``None`` for versions that have to go by rows.
+#: If a timestamp is given, each version is the newest one of its key at that timestamp, and the table is a
+#: snapshot as of it. Without a timestamp, each version is shown at its own timestamp. The function returns
+#: ``None`` for versions that it does not take: the caller makes tuples of them instead.
 MakeTable: TypeAlias = Callable[[OpenedRows, Timestamp | None, DecodeRow], Any | None]
 _MakeRows: TypeAlias = Callable[[], Sequence[RowValues]]
 
 
 class ColumnarRows(Sequence[RowValues]):
-    """The rows of some tables, one table after the other. The bytes of the records are kept until rows are
-    made of them.
+    """The rows of some Arrow tables, one table after the other. The bytes of the records are kept until
+    tuples are made of them.
 
     Attributes:
         tables: tables with the statement's columns, in the order of its header. Values that JSON has as text
@@ -32,13 +34,14 @@ class ColumnarRows(Sequence[RowValues]):
     __slots__ = ("_made", "_parts", "tables")
 
     def __init__(self, tables: Sequence[Any], parts: Sequence[_MakeRows]) -> None:
-        """``parts`` make the rows of the tables, when these are asked for."""
+        """``parts`` are functions that make the same rows as tuples. They are called when tuples are first
+        needed."""
         self.tables: Final = tuple(tables)
         self._parts = tuple(parts)
         self._made: tuple[RowValues, ...] | None = None
 
     def and_then(self, later: ColumnarRows) -> ColumnarRows:
-        """Return these rows, and others after them."""
+        """Return these rows, followed by the ``later`` ones."""
         return ColumnarRows((*self.tables, *later.tables), (lambda: self._rows, lambda: later._rows))
 
     def __len__(self) -> int:
@@ -64,7 +67,7 @@ class ColumnarRows(Sequence[RowValues]):
         return f"ColumnarRows({len(self)} rows)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rows that are pickled are tuples from then on."""
+        """Pickle the rows as one tuple of tuples. Unpickling gives that tuple, without tables."""
         return tuple, (self._rows,)
 
     @property
@@ -76,7 +79,10 @@ class ColumnarRows(Sequence[RowValues]):
 
 
 def joined(first: Sequence[RowValues], later: Sequence[RowValues]) -> Sequence[RowValues]:
-    """Return some rows and those after them, as columns if both are."""
+    """Return the ``first`` rows, followed by the ``later`` ones.
+
+    They are ``ColumnarRows`` if both are, or if one is and the other has no rows. Otherwise they are a list.
+    """
     if isinstance(first, ColumnarRows) and isinstance(later, ColumnarRows):
         return first.and_then(later)
     if isinstance(first, ColumnarRows) and not len(later):

@@ -8,7 +8,8 @@ from typing import Final
 from tidegate.hlc import NANOS_PER_SECOND, ZERO, Timestamp
 from tidegate.subscribe.gate.feed_record import FeedPartition
 
-#: The output kind of several tables at one cut; those of one table are the values of ``OutputMode``.
+#: The ``output`` of a joint subscription. The ``output`` of a subscription of one table is a value of
+#: ``OutputMode``.
 JOINT: Final = "joint"
 
 
@@ -16,23 +17,25 @@ JOINT: Final = "joint"
 class SubscriptionFigures:
     """The figures of a subscription: how far it is, and what waits.
 
-    ``batches``, ``rows``, ``repeats`` and ``losses`` count from the subscription's begin and only rise. The
-    other figures are those of the moment.
+    ``batches``, ``rows``, ``repeats`` and ``losses`` count from the beginning of the subscription, and only
+    rise. The other figures are those of the moment.
 
     Attributes:
-        output: its kind: ``diffs``, ``within_timestamp_order_by``, ``upsert``, ``debezium`` or ``joint``.
+        output: the form of the rows: ``diffs``, ``within_timestamp_order_by``, ``upsert``, ``debezium`` or
+            ``joint``.
         batches: delivered batches, empty ones too.
         rows: delivered rows, progress rows too.
         repeats: rows that came again and were dropped.
         losses: how many times history was lost, and the subscription went on after the loss.
-        delivered: every row at or below it was delivered; zero before the first.
-        lag_s: how many seconds ``delivered`` is behind the clock; ``None`` before the first.
+        delivered: the timestamp up to which (inclusive) every row was delivered; zero if nothing was
+            delivered yet.
+        lag_s: how many seconds ``delivered`` is behind the clock; ``None`` if nothing was delivered yet.
         waiting_rows: rows that wait for other partitions.
         waiting_bytes: the bytes of the waiting rows' keys and values in memory.
         spilled_bytes: the bytes of waiting rows on disk.
         paused: partitions that are not read while others catch up.
-        retention_margin: how many records lie between what Kafka has deleted and what a resume would read
-            first, in the partition in which these are fewest.
+        retention_margin: how many records Kafka can still delete in a partition before it deletes one that a
+            resume has to read: the lowest such number of all partitions.
     """
 
     output: str

@@ -17,7 +17,8 @@ def fingerprint(plan: SubscribePlan, source: str = "") -> str:
 
     It is a hash of the table, the query, the columns, and the envelope with its key. Bounds, PROGRESS,
     SNAPSHOT, the order within a timestamp and the dialect may change between two runs. ``source`` is the feed
-    that is read. A table whose keys are reduced has another fingerprint than before keys were reduced.
+    that is read. Earlier versions did not reduce keys. If the keys of a table are reduced, its fingerprint
+    differs from the one that these versions made, so their tokens are refused.
     """
     shape = plan.shape
     parts: dict[str, Any] = {

@@ -1,14 +1,15 @@
 """Several subscriptions at one cut: one gate over the topics of all, so one frontier.
 
-1. The gate's minimum is that of all partitions of all members. Rows that it releases are complete in
-   each.
+1. The gate's minimum is that of all partitions of all members. So the rows that the gate releases are
+   complete in every member.
 2. Each member takes the rows of its own topic, and makes its batch as if it were alone.
-3. The joint batch has a batch of each member. All have the same frontier, and each is complete up to it; so
-   are the tokens, which are stored as one.
-4. If the snapshot comes in chunks, the members give theirs one after the other: a joint chunk has the chunk
-   of one member alone, so that memory holds one. After the last chunk comes the batch of step 3.
+3. The joint batch has a batch of each member. All these batches have the same frontier, and are complete up
+   to it. Their tokens have this frontier too, and are stored as one joint token.
+4. If the snapshot comes in chunks, the members give their chunks one after the other. A joint chunk has one
+   chunk of one member, so memory holds only one chunk. After the last chunk comes the batch of step 3.
 
-`Cohort` does the same for subscriptions that are received from servers, and that have a frontier each.
+`Cohort` does the same for subscriptions that are received from servers. Each of those has a frontier of its
+own.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ class JointBatch(Generic[BatchT]):
     """One batch of a joint subscription: a batch of each member.
 
     Attributes:
-        frontier: where all members stand.
-        members: the batch of each member, by its name; some may have no rows. A chunk has one member's batch.
+        frontier: the frontier that all members have reached.
+        members: the batch of each member, by the member's name; a batch may have no rows. A joint chunk has
+            only the batch of one member.
         is_snapshot: whether the joint snapshot is complete with this batch.
-        token: to resume all members after this batch; ``None`` where only a snapshot can begin again.
+        token: the token with which all members resume after this batch; ``None`` if they can only begin again
+            with a snapshot.
         is_last: whether UP TO is reached.
-        is_partial: whether it is a chunk of a joint snapshot that goes on. Such a chunk has no token.
+        is_partial: whether it is a chunk of a joint snapshot, and more batches of this snapshot follow. Such
+            a chunk has no token.
     """
 
     frontier: Frontier
@@ -50,7 +54,8 @@ class JointBatch(Generic[BatchT]):
 
 @dataclass(frozen=True, slots=True)
 class JointMember:
-    """One member: its rows are in ``topic``, its markers as well or in ``marker_topic``."""
+    """One member. Its rows are in ``topic``. Its markers are in ``marker_topic``, or in ``topic`` if that is
+    empty."""
 
     subscription: Subscription
     topic: str
@@ -60,7 +65,7 @@ class JointMember:
 class JointSubscription:
     """The members of one joint subscription, by their names. After an error each call raises the same error.
 
-    All members begin at one AS OF and end at one UP TO. ``ValueError`` for no members.
+    All members begin at one AS OF and end at one UP TO. Raises ``ValueError`` if there are no members.
     """
 
     __slots__ = ("_first_error", "_following", "_members", "_topics")
@@ -76,9 +81,12 @@ class JointSubscription:
     def advance(
         self, opening: GateOpening, offsets: Mapping[FeedPartition, int]
     ) -> JointBatch[SubscriptionBatch] | None:
-        """Return the joint batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
+        """Return the first joint batch that an opening of the gate gives. ``following`` returns the other
+        ones.
 
-        ``offsets`` are the gate's (and its side markers') after the opening. Raises what a member raises.
+        Returns ``None`` until the frontier is above AS OF or has reached UP TO, and again after the batch
+        that reached UP TO. ``offsets`` are the offsets of the gate, and of its side markers, after the
+        opening. Raises what a member raises.
         """
         with self._first_error:
             self._following = self._batches(opening, offsets)

@@ -1,13 +1,14 @@
-"""The way of rows through a subscription without a query: columns in, the rows of its form out.
+"""The short path of rows through a subscription without a query: from opened rows to rows in the statement's
+form.
 
-1. Rows at or below AS OF are of the snapshot. Of each key the newest one is kept, as bytes. When the frontier
-   passes AS OF those that are left are decoded and shown at AS OF, once.
-2. The others are decoded, and shown timestamp by timestamp.
+1. Rows at or below AS OF belong to the snapshot. Of each key only the newest row is kept, as bytes. When the
+   frontier passes AS OF, these rows are decoded, and shown once, at AS OF.
+2. Rows above AS OF are decoded, and shown timestamp by timestamp.
 
-It gives the same rows as `RowUpdates` and `Outputs` do, which take any query.
+The result has the same rows as that of `RowUpdates` and `Outputs`, which take any query.
 
-With a function that makes tables (`MakeTable`), rows are tables first. Versions that the function refuses are
-decoded as above.
+If there is a function that makes tables (`MakeTable`), the rows are given as tables (`ColumnarRows`).
+Versions that the function refuses are decoded as above.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from tidegate.subscribe.updates.relation import Relation
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
-#: A snapshot is decoded in pieces of so many rows: what its decoder makes takes more memory than the rows.
+#: A snapshot is decoded in pieces of this many rows, because the objects that the decoder makes on the way
+#: take more memory than the finished rows.
 _DECODED_ROWS: Final = 20_000
 
 
@@ -57,9 +59,10 @@ class PlainPath:
         reduced: Collection[str] = (),
         make_table: MakeTable | None = None,
     ) -> None:
-        """``held`` counts the rows of a snapshot while they are made; `PlainChanges` explains ``reduced``.
+        """``held`` counts the memory of a snapshot's rows while they are made; `PlainChanges` explains
+        ``reduced``.
 
-        ``make_table`` is taken only if no row has to be stored by its key.
+        ``make_table`` is ignored if rows have to be stored by their keys (`RowBefore.KEY_ROWS`).
         """
         self._make_table = None if before is RowBefore.KEY_ROWS else make_table
         self._held = held or HeldRows(None)
@@ -75,7 +78,10 @@ class PlainPath:
         self._begun = False
 
     def rows(self, opening: GateOpening) -> Sequence[RowValues]:
-        """Return the rows of an opening, which is below UP TO. Raises as ``RowUpdates.updates`` does."""
+        """Return the rows that show an opening. The caller has cut off what is at or above UP TO.
+
+        Raises as ``RowUpdates.updates`` does.
+        """
         opened, as_of = opening.rows, self._bounds.as_of
         early = opened.split(as_of)
         if early and self._wants_newest:
@@ -89,7 +95,7 @@ class PlainPath:
         return shown
 
     def _first_rows(self, opening: GateOpening) -> Sequence[RowValues]:
-        """Return the snapshot, if it is asked for.
+        """Return the rows of the snapshot; none if the statement asks for no snapshot.
 
         The table of rows by key takes the snapshot's rows in any case.
         """
@@ -97,7 +103,8 @@ class PlainPath:
         return self.snapshot_rows(newest, opening.decode)
 
     def snapshot_rows(self, newest: OpenedRows, decode: DecodeRow) -> Sequence[RowValues]:
-        """Return rows that are the newest of their keys at AS OF, as ``_first_rows`` does."""
+        """Show some keys as ``_first_rows`` does. ``newest`` has the newest version of each of them at AS
+        OF."""
         if self._make_table is not None and self._bounds.snapshot and len(newest):
             table = self._make_table(newest, self._bounds.as_of, decode)
             if table is not None:

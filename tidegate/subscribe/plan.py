@@ -34,13 +34,13 @@ class SubscribePlan:
 
     Attributes:
         relation: the table whose rows are read.
-        query: what is selected of these rows; ``None`` for the table as it is.
+        query: the query over these rows; ``None`` if the statement only names the table.
         shape: what the output's rows look like.
         snapshot: whether the rows as of ``as_of`` come first.
-        as_of: the time at which it begins; ``None`` if the statement does not say.
-        at_least: whether it may begin later than ``as_of``.
-        up_to: the time at which it ends; ``None`` for never.
-        dialect: the product whose form of rows and errors it follows.
+        as_of: the time at which the subscription begins; ``None`` if the statement does not say.
+        at_least: whether the subscription may begin later than ``as_of``.
+        up_to: the time at which the subscription ends; ``None`` if it never ends.
+        dialect: the product whose form rows and errors have.
     """
 
     relation: Relation
@@ -53,9 +53,10 @@ class SubscribePlan:
     dialect: Dialect = Dialect.TIDEGATE
 
     def selection(self, share: ProcessShare | None = None) -> Selection | None:
-        """Make the query's selection, without rows yet; ``None`` for the table as it is.
+        """Make the selection of the query, which keeps no rows yet; ``None`` if there is no query.
 
-        ``share`` bounds the rows that the selection keeps, together with what others keep.
+        ``share`` bounds the memory of the rows that the selection keeps, together with that of the share's
+        other users.
         """
         return None if self.query is None else Selection(self.query, self.relation, share)
 
@@ -67,7 +68,8 @@ def plan_subscribe(
     dialect: Dialect | str = Dialect.TIDEGATE,
     switches: SubscribeSwitches = ALL_ON,
 ) -> SubscribePlan:
-    """Plan a statement; ``now_ns`` is the wall clock in Unix nanoseconds, for times before now.
+    """Plan a statement. ``now_ns`` is the wall clock in Unix nanoseconds, for bounds such as ``now()`` and
+    ``'-1h'``.
 
     ``dialect`` may be its name; any other text raises ``SettingsError``.
 
@@ -109,7 +111,7 @@ def _known(relations: Relations) -> str:
 def find_relation(named: NamedRelation, relations: Relations) -> Relation:
     """Return the relation that a statement names.
 
-    Raises ``SubscribeStatementError`` if no relation has the name, if several have it, and if the relation is
+    Raises ``SubscribeStatementError`` if no relation has the name, if several have it, or if the relation is
     no table.
     """
     shown = ".".join(named.parts)

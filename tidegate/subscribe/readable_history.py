@@ -16,7 +16,7 @@ class ReadableHistory:
     """The part of a relation's past that its output topics still have.
 
     Attributes:
-        readable_from: the lowest AS OF whose later updates can all be read.
+        readable_from: the lowest AS OF such that all updates above it can be read.
         present: the newest timestamp that is complete, from which a statement without AS OF begins.
     """
 
@@ -24,7 +24,11 @@ class ReadableHistory:
     present: Timestamp
 
     def choose_as_of(self, plan: SubscribePlan) -> Timestamp:
-        """Return the AS OF of a plan. Raises ``HistoryLost`` if it cannot be read any more."""
+        """Return the AS OF at which a plan's subscription begins.
+
+        Raises ``HistoryLost`` if the plan's AS OF cannot be read any more, and ``SubscribeStatementError`` if
+        the result is above UP TO.
+        """
         if plan.as_of is None:
             chosen = max(self.present, self.readable_from)
         elif plan.at_least:
@@ -37,9 +41,10 @@ class ReadableHistory:
         return chosen
 
     def require(self, as_of: Timestamp, dialect: Dialect = Dialect.TIDEGATE) -> None:
-        """Raise ``HistoryLost`` for an AS OF below what can be read: no history is left out silently.
+        """Raise ``HistoryLost`` if ``as_of`` is below ``readable_from``: no history is left out silently.
 
-        In Materialize's dialect the error has the timestamp as a whole number, for clients look for one.
+        In Materialize's dialect the error shows a timestamp without a logical part as a whole number, because
+        clients look for one.
         """
         if as_of < self.readable_from:
             whole = dialect is Dialect.MATERIALIZE and not as_of.logical

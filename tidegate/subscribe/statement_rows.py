@@ -1,8 +1,9 @@
-"""The rows that one statement shows of a table that several subscriptions share.
+"""The rows that a statement shows of a table's changes. Several subscriptions share the table and its
+changes.
 
-It gives the rows that `Subscription` gives, out of changes that were decoded before. If the query has neither
-LIMIT nor OFFSET, it remembers nothing from one change to the next. Then all subscriptions of one statement
-may be given the same rows, whenever they began.
+The changes were decoded before (`TableChanges`). The rows are the same as those of a `Subscription`. If the
+query has neither LIMIT nor OFFSET, nothing is remembered from one change to the next. Then all subscriptions
+of one statement may be given the same rows, whenever they began.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class StatementRows:
     __slots__ = ("_columns", "_plain", "_plan", "_selection", "_share", "fingerprint", "form", "stateful")
 
     def __init__(self, plan: SubscribePlan, source: str, share: ProcessShare | None = None) -> None:
-        """``source`` is the feed, for the fingerprint. ``share`` bounds what it keeps if ``stateful``."""
+        """``source`` is the feed, which is a part of the fingerprint. ``share`` bounds the memory of the rows
+        that are kept if ``stateful``.
+        """
         self._plan = plan
         self._share = share
         self._selection = plan.selection(share)
@@ -70,7 +73,8 @@ class StatementRows:
         return self._plan.shape.header
 
     def opening(self, as_of: Timestamp) -> tuple[RowValues, ...]:
-        """Return the rows before all others: with PROGRESS a progress row at AS OF."""
+        """Return the rows that come before all other rows: a progress row at AS OF with PROGRESS, else
+        none."""
         return tuple(self._outputs(as_of).opening())
 
     def snapshot(
@@ -78,11 +82,11 @@ class StatementRows:
     ) -> ShownRows:
         """Show the table's rows as of a frontier, as the snapshot of a subscription that begins there.
 
-        If it is ``stateful``, it forgets all that it was given before, such as a snapshot that was given up.
-
-        ``made`` counts what the query makes; by default up to the bound of a batch. Raises
-        ``EvaluationError`` (also its kind ``LimitExceeded``), what ``made`` raises, and ``UnreadableRow`` for
-        JSON that is nested too deeply to be compared.
+        If ``stateful``, the object first forgets all rows that it was given before, such as those of an
+        earlier snapshot that was not finished. ``made`` counts the bytes of the rows that the query makes,
+        and bounds them; by default they have the bound of a batch. Raises ``EvaluationError`` (also its kind
+        ``LimitExceeded``), what ``made`` raises, and ``UnreadableRow`` for JSON that is nested too deeply to
+        be compared.
         """
         made = made or ShownBytes()
         if self.stateful:

@@ -5,11 +5,12 @@
 1. The gate says that everything below a frontier is complete, and which row versions are new (`gate`).
 2. Each version becomes the updates that it means (`changes`).
 3. The statement's query filters them and keeps its columns (`query`).
-4. The outputs stage holds them until AS OF is passed, and gives them the statement's form (`outputs`).
+4. The outputs stage holds the updates until the frontier passes them and AS OF, and gives them the
+   statement's form (`outputs`).
 5. A batch has the rows, the frontier, and a token. A consumer stores the token with what it applied; a
    resume from it has every row of later batches, and none of this one.
 
-A snapshot comes as one batch, or in chunks where they are asked for (`docs/subscribe.md`).
+A snapshot comes as one batch, or in chunks if the caller asks for them (`docs/subscribe.md`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues, Update
 
-#: The bytes that a query may make of the rows of a chunk before they come as several chunks.
+#: If a query makes more than this many bytes of the rows of one chunk, they come as several chunks.
 _PIECE_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -55,14 +56,16 @@ class SubscriptionBatch:
     """One batch of a subscription: everything below ``frontier`` that was not delivered before.
 
     Attributes:
-        frontier: where the subscription stands.
-        rows: in the form of the statement, as the header of the subscription names their columns. They are a
-            tuple, or ``ColumnarRows`` where columns were asked for.
+        frontier: the frontier of the subscription after this batch.
+        rows: the rows in the form of the statement. ``header`` of the subscription names their columns. They
+            are a tuple, or ``ColumnarRows`` if columns were asked for.
         is_snapshot: whether the snapshot is complete with this batch.
-        token: to resume after this batch; ``None`` where only a snapshot can begin again.
+        token: the token with which a subscription resumes after this batch; ``None`` if it can only begin
+            again with a snapshot.
         is_last: whether UP TO is reached.
-        is_partial: whether it is a chunk of a snapshot that goes on. Such a chunk has the frontier AS OF and
-            no token, and its rows are valid only when the batch with ``is_snapshot`` has come.
+        is_partial: whether it is a chunk of a snapshot, and more batches of this snapshot follow. Such a
+            chunk has the frontier AS OF and no token. Its rows are valid only once the batch with
+            ``is_snapshot`` has come.
     """
 
     frontier: Frontier
@@ -79,11 +82,12 @@ class SubscriptionSource:
 
     Attributes:
         name: the feed, for the fingerprint of tokens.
-        tells_before: whether its records have the row before each change.
-        key_rows: the table of rows by key, where one is needed; by default one in memory.
-        share: bounds the rows that the subscription keeps in memory, together with those of others. Rows
-            that wait for a frontier count too.
-        make_table: makes columns of rows that need nothing else, where columns are asked for.
+        tells_before: whether the feed's records have the row before each change.
+        key_rows: the table of rows by key, if one is needed; by default one in memory.
+        share: bounds the rows that the subscription keeps in memory, together with those of the share's other
+            users. Rows that wait for a frontier count too.
+        make_table: makes Arrow tables of rows, if columns are asked for. It is not called if the subscription
+            has a query, or needs a table of rows by key.
     """
 
     name: str = ""
@@ -135,11 +139,12 @@ class Subscription:
     ) -> None:
         """Begin at ``as_of`` (`ReadableHistory.choose_as_of`); ``start`` is where its gate begins.
 
-        With ``chunks`` the rows of the snapshot may come in parts without an order, as the gate gives them.
-        They wait in the store of ``chunks``. If the plan ``comes_in_chunks`` from this AS OF on, the snapshot
-        is given in chunks, each of about the memory of an opening; otherwise it is given whole. The plan has
-        to be one that ``takes_parts``. With ``chunks_apart`` the last chunk comes by itself too. Otherwise
-        its rows are in the batch that completes the snapshot.
+        With ``chunks`` the gate may give the rows of the snapshot in parts without an order. Then the plan
+        has to be one that ``takes_parts``. These rows wait in the store of ``chunks``. If the plan
+        ``comes_in_chunks`` with this AS OF, the snapshot is given in chunks, each of which takes about as
+        much memory as an opening. Otherwise the snapshot is given whole. With ``chunks_apart`` the last chunk
+        is a batch of its own too. Without it the rows of the last chunk are in the batch that completes the
+        snapshot.
         """
         source = source or SubscriptionSource()
         before = row_before(plan, tells_before=source.tells_before)
@@ -180,15 +185,17 @@ class Subscription:
         return self._outputs.header
 
     def opening(self) -> list[RowValues]:
-        """Return the rows before all batches: with PROGRESS a progress row at AS OF."""
+        """Return the rows that come before all batches: a progress row at AS OF with PROGRESS, else none."""
         return self._outputs.opening()
 
     def advance(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> SubscriptionBatch | None:
-        """Return the batch that an opening of the gate gives; ``None`` up to AS OF, and after UP TO.
+        """Return the first batch that an opening of the gate gives.
 
-        ``offsets`` are the gate's (and its side markers') after the opening. The first chunk of a snapshot is
-        returned here, and ``following`` returns the others: call it until it returns ``None``. Raises
-        ``UnreadableRow`` also for rows whose JSON is nested too deeply to be put in order.
+        Returns ``None`` until the frontier is above AS OF or has reached UP TO, and again after the batch
+        that reached UP TO. ``offsets`` are the offsets of the gate, and of its side markers, after the
+        opening. A snapshot in chunks has several batches: call ``following`` for the next ones until it
+        returns ``None``. Raises ``UnreadableRow`` also for rows whose JSON is nested too deeply to be put in
+        order.
         """
         self.begin(opening, offsets)
         return self.following()
@@ -226,7 +233,9 @@ class Subscription:
     def _in_chunks(
         self, buckets: KeyBuckets, opening: GateOpening, offsets: Mapping[FeedPartition, int]
     ) -> Iterator[SubscriptionBatch]:
-        """Take rows of the snapshot; yield its chunks and the batch after them when it is complete."""
+        """Take the snapshot's rows of an opening. Once the snapshot is complete, yield its chunks, then the
+        batch.
+        """
         as_of, decode = self._bounds.as_of, opening.decode
         early = opening.rows.split(as_of)
         buckets.add_rows(opening.rows.part(0, early))
@@ -311,7 +320,10 @@ class Subscription:
         offsets: Mapping[FeedPartition, int],
         first: Sequence[RowValues] = (),
     ) -> SubscriptionBatch | None:
-        """Return the batch of an opening, in which the rows of a last chunk come first."""
+        """Return the batch of an opening; ``None`` until the frontier is above AS OF or has reached UP TO.
+
+        ``first`` are the rows of the snapshot's last chunk. They come first in the batch.
+        """
         shown = self._apply_opening(
             opening if self._bounds.up_to is None else _below(opening, self._bounds.up_to)
         )
@@ -332,7 +344,7 @@ class Subscription:
         return SubscriptionBatch(frontier, _kept(rows), is_snapshot, token, ended)
 
     def _apply_opening(self, opening: GateOpening) -> Sequence[RowValues]:
-        """Apply what the gate lets through; return those of its rows that are shown without being held."""
+        """Apply an opening. Return the rows that are shown without a wait in the outputs stage."""
         shown: Sequence[RowValues] = []
         if self._plain is not None:
             shown = self._plain.rows(opening)
@@ -365,8 +377,8 @@ def _too_deep(frontier: Frontier, rows: OpenedRows) -> UnreadableRow:
 
 
 def _below(opening: GateOpening, up_to: Timestamp) -> GateOpening:
-    """Return the part below UP TO. The table of rows by key stops there as well, so that a resume from there
-    finds it as of UP TO."""
+    """Return the part below UP TO. The table of rows by key stops at UP TO as well, so that a resume from UP
+    TO finds it as of this time."""
     end = opening.rows.split(resume_as_of(Frontier(up_to)))
     return GateOpening(min(opening.frontier, Frontier(up_to)), opening.rows.part(0, end), opening.decode)
 
@@ -396,8 +408,9 @@ def keeps_rows(plan: SubscribePlan) -> bool:
 def comes_in_chunks(plan: SubscribePlan, as_of: Timestamp, *, track_keys: bool = False) -> bool:
     """Whether the snapshot of a plan as of ``as_of`` can come in chunks.
 
-    For that each of its rows has to come from one row of the table and show that row's primary key, and the
-    statement must not ask for an order of all rows.
+    It can if each of its rows comes from one row of the table and shows that row's primary key (in KEY, if
+    there is one), and if no rule needs all rows together: an order of all rows, LIMIT, OFFSET, or
+    ``track_keys``. Nothing comes in chunks if UP TO is not above ``as_of``.
     """
     ordered = plan.shape.mode is OutputMode.ORDERED or plan.dialect is not Dialect.TIDEGATE
     if ordered or track_keys or keeps_rows(plan) or (plan.up_to is not None and plan.up_to <= as_of):
@@ -414,7 +427,8 @@ def takes_parts(
 ) -> bool:
     """Whether the rows of a plan's snapshot may come in parts without an order.
 
-    They may if the snapshot comes in chunks, or if it shows the sum of the updates of all newest rows.
+    They may if the snapshot comes in chunks. They also may if the outputs stage adds up the updates of all
+    newest rows before it shows any of them.
     """
     if comes_in_chunks(plan, as_of, track_keys=track_keys):
         return True
@@ -440,8 +454,8 @@ def reduced_columns(plan: SubscribePlan) -> frozenset[str]:
 def is_plain(plan: SubscribePlan) -> bool:
     """Whether each version of a row can be shown alone, without a look at other rows.
 
-    That is so for a table without a query, as diffs or by its primary key. Materialize has another order, and
-    other numbers.
+    It can if the statement has no query, and shows the table as diffs or by its primary key. In Materialize's
+    dialect it cannot, because there rows have another order, and numbers have no scale.
     """
     if plan.query is not None or plan.dialect is not Dialect.TIDEGATE:
         return False
@@ -456,8 +470,8 @@ def resumed(
 ) -> tuple[Subscription, GateStart]:
     """Return the subscription that goes on after a token's batch, and the start of its gate.
 
-    Raises ``HistoryLost`` if the rows by key are of another time than the token, and
-    ``SubscribeStatementError`` if the token is beyond UP TO.
+    Raises ``HistoryLost`` if the subscription needs rows by key, and they are not those at the token's
+    frontier. Raises ``SubscribeStatementError`` if the token is beyond UP TO.
     """
     if plan.up_to is not None:
         require_bounds(str(token.as_of), str(plan.up_to), crossed=token.as_of > plan.up_to)

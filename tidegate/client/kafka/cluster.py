@@ -29,12 +29,16 @@ _PASSING: Final = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,  # we know less than the broker
     }
 )
-#: Those of them that are no broker's refusal: the partition has no leader, or another one.
+#: Those errors of ``_PASSING`` that are no refusal by a broker: the partition has no leader, or another one.
 _WITHOUT_LEADER: Final = _PASSING - {KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
 class Bounds(NamedTuple):
-    """The offsets of a partition: ``low`` of its first record, ``end`` one above its last committed one."""
+    """The offsets of a partition: ``low`` is that of its first record, ``end`` is excluded.
+
+    ``end`` is the offset at which a committed reader stops: that of the first open transaction, if there is
+    one.
+    """
 
     low: int
     end: int
@@ -88,7 +92,7 @@ class Cluster:
             return str(found[topic].result().topic_id)
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Return where each partition begins and ends now.
+        """Return the offsets at which each partition begins and ends now.
 
         Each broker tells the bounds of its own partitions. So bounds from several brokers are not of one
         moment.
@@ -99,11 +103,11 @@ class Cluster:
         return {place: Bounds(lows[place], ends[place]) for place in wanted}
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where each partition ends now, as in ``bounds``."""
+        """Return the ``end`` of each partition, as ``bounds`` does."""
         return dict(self._offsets(places, OffsetSpec.latest()))
 
     def uncommitted_ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return where each partition ends now for an uncommitted reader.
+        """Return the offset at which each partition ends now for an uncommitted reader.
 
         These ends include open transactions, and committed ones that committed readers do not see yet.
         """
@@ -120,7 +124,7 @@ class Cluster:
         return {place: found[place] if found[place] >= 0 else ends[place] for place in wanted}
 
     def compacted(self, topics: Iterable[str]) -> frozenset[str]:
-        """Return the compacted ones of the topics: they lose the older records of a key."""
+        """Return those of the topics that are compacted: they lose the older records of a key."""
         return self._set_to(topics, "cleanup.policy", "compact")
 
     def stamped_by_broker(self, topics: Iterable[str]) -> frozenset[str]:
@@ -136,8 +140,8 @@ class Cluster:
         return frozenset(topic for topic, setting in settings.items() if value in setting.value)
 
     def members(self, group: str) -> tuple[GroupMember, ...]:
-        """Return the members of a consumer group with their partitions; none for a group that does not
-        exist.
+        """Return the members of a consumer group with their partitions; an empty tuple if there is no such
+        group.
         """
         with self._connection.asking(f"asking who is in the group {group}"):
             asked = self._admin.describe_consumer_groups([group], request_timeout=self._connection.timeout_s)

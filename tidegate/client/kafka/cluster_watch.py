@@ -1,8 +1,8 @@
 """Notices which Kafka cluster a client of librdkafka talks to, and whether that changes.
 
-librdkafka goes on with whatever cluster answers at an address, as if it were the one that it knew. Two signs
-tell of a change. The metadata that it requests on each new connection has the cluster's id; and when the id
-is another one than before it logs a line (``CLUSTERID``).
+If another cluster answers at an address, librdkafka goes on with it as if it were the one that it knew. Two
+signs tell of such a change. The metadata that librdkafka requests on each new connection has the cluster's
+id. And if this id differs from the one before, librdkafka logs a line (``CLUSTERID``).
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def _nothing() -> None:
 class ClusterWatch:
     """Watches the cluster of one client. It is the client's logger, and passes the lines on to ``logger``.
 
-    ``cluster_id`` is the id that the cluster answered last, empty while nothing is certain. ``changed`` is
-    called whenever another cluster was seen: between two calls the client talked to one cluster only.
-    ``has_changed`` says whether another cluster was seen at all. Several threads may use the client, and ask.
+    ``cluster_id`` is the id that the cluster answered last; it is empty before the first answer, and after a
+    change until the next answer. ``changed`` is called whenever another cluster was seen: between two calls
+    the client talked to one cluster only. ``has_changed`` says whether another cluster was ever seen. Several
+    threads may use the client and this object.
     """
 
     def __init__(self, logger: logging.Logger, changed: Callable[[], None] = _nothing) -> None:
@@ -67,8 +68,8 @@ class ClusterWatch:
         """Return whether all acknowledgements and refusals that the client got so far are from one cluster.
 
         It asks the cluster for its id after all of these, and then takes in what the client had noticed
-        before that answer (steps 4a to 4c of docs/protocols/sink-addresses.md). Without an answer nothing is
-        certain. The client may have been ended by a fatal error.
+        before that answer (steps 4a to 4c of docs/protocols/sink-addresses.md). Without an answer it returns
+        ``False``. The client may have been ended by a fatal error.
         """
         return self._id_if_same(client, topic, timeout_s) is not None
 

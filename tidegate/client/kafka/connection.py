@@ -114,7 +114,8 @@ class KafkaConnection:
         return replace(self, bootstrap_servers=",".join(servers), **login)
 
     def away(self, doing: str, cause: str = "") -> BrokerUnavailable:
-        """Return the error for a broker that gave no answer while ``doing`` something."""
+        """Return the error for a broker that gave no answer while ``doing`` something; ``cause`` is a detail
+        of it."""
         detail = f" ({cause})" if cause else ""
         return BrokerUnavailable(
             f"Kafka at {self.bootstrap_servers} gave no answer within {self.timeout_s:g} s while {doing}"
@@ -130,10 +131,10 @@ class KafkaConnection:
             raise self.failed(doing, error.args[0]) from None
 
     def failed(self, doing: str, cause: KafkaError) -> TidegateError:
-        """Return the error for what librdkafka said while ``doing`` something.
+        """Return the error for librdkafka's error ``cause``, which came while ``doing`` something.
 
-        librdkafka's own codes are below zero and mean that no broker answered; the others are a broker's
-        answer.
+        librdkafka's own codes are below zero, and count as no answer of a broker. So does an answer that
+        librdkafka calls retriable. All other codes are a refusal by a broker.
         """
         if cause.code() < 0 or cause.retriable():
             return self.away(doing, cause.str())

@@ -1,4 +1,5 @@
-"""The first call in every delivery report of ``confluent_kafka``, and in other functions that ``poll`` calls.
+"""The call with which each delivery report of ``confluent_kafka``, and each other function that ``poll``
+calls, has to begin.
 
 The client raises a fatal error of its producer in the middle of ``poll`` or ``flush``, and goes on to call
 delivery reports with that exception set. Python code that runs while an exception is set fails in odd places:

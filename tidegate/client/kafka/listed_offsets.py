@@ -48,9 +48,8 @@ def listed_offsets(
 def names_former_leader(error: KafkaError) -> bool:
     """Return whether a client asked a former leader of a partition, or named a leader's former epoch.
 
-    The client goes on with that for minutes, up to ``metadata.max.age.ms`` (librdkafka 2.16), unless it is
-    told to
-    `learn_leaders`. A broker that is killed and comes back has a new epoch.
+    The client goes on with the former leader or epoch for minutes, up to ``metadata.max.age.ms`` (librdkafka
+    2.16). `learn_leaders` ends that. A broker that is killed and comes back has a new epoch.
     """
     return error.code() in _FORMER_LEADER
 

@@ -14,7 +14,7 @@ from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.reader import POLL_S, PartitionReader
 from tidegate.verify import TopicPartition, TopicRecord
 
-#: A partition with so many waiting records is not fetched any further.
+#: A partition with this many waiting records is not fetched any further until all of them were taken.
 _AHEAD: Final = 5_000
 
 
@@ -53,7 +53,7 @@ class _Merge:
         self._paused: set[TopicPartition] = set()
 
     def records(self) -> Iterator[TopicRecord]:
-        """Return all records. Raises ``BrokerUnavailable``."""
+        """Yield all records in the order of time. Raises ``BrokerUnavailable``."""
         silent_s = 0.0
         while True:
             place = self._next()

@@ -12,8 +12,8 @@ from tidegate.errors import InputError
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.verify import TopicPartition, TopicRecord
 
-#: The most that the clocks of the store may differ: the record of a version may have a time that is lower by
-#: so much.
+#: The most that the clocks of the store may differ. The record time of a version may be this much lower than
+#: its timestamp.
 MAX_CLOCK_OFFSET_MS: Final = 500
 #: A number from here on means nanoseconds since 1970, and no offset. It is eleven days after the beginning of
 #: 1970.
@@ -57,13 +57,12 @@ def read_log(
     partitions: Sequence[int] = (),
     follow: bool = False,
 ) -> Generator[TopicRecord, None, None]:
-    """Yield the records of ``partitions``, by default of all. Without ``follow`` it ends where the partitions
-    end now.
+    """Yield the records of ``partitions``, by default of all. Without ``follow`` stop at their present ends.
 
-    A begin at a timestamp starts at the record time 500 ms before it, since clocks may differ. So some older
-    versions come too. Records of different partitions come in no order. Raises ``InputError`` for a topic or
-    partition that does not exist and for records that are deleted, ``BrokerUnavailable`` when Kafka does not
-    answer.
+    If it begins at a timestamp, it starts at the record time 500 ms before that, since clocks may differ. So
+    some versions below the timestamp come too. Records of different partitions come in no order. Raises
+    ``InputError`` for a topic or partition that does not exist and for records that are deleted,
+    ``BrokerUnavailable`` when Kafka does not answer.
     """
     cluster = Cluster(connection)
     places = _places(topic, cluster.partition_counts([topic])[topic], partitions)

@@ -1,7 +1,7 @@
 """A consumer of librdkafka that does not rest for half a second before it reads from a beginning.
 
-librdkafka looks up where a partition begins as soon as it is to read from there. It does not know the
-partition's leader yet by then, and asks again 500 ms later. So it takes 0.7 s to read nine empty partitions
+When librdkafka has to read a partition from its beginning, it asks immediately where that is. But it does not
+know the partition's leader yet, and asks again 500 ms later. So it takes 0.7 s to read nine empty partitions
 to their ends, and 0.1 s if their beginnings are asked for first (librdkafka 2.16).
 """
 

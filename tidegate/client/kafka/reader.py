@@ -28,8 +28,8 @@ _FETCH_WAIT_MS: Final = 100
 class PartitionReader:
     """Reads the partitions in ``starts`` from these offsets on. Close it, or use it in a ``with``.
 
-    ``last_error`` is librdkafka's last complaint, for error messages. ``watch`` gets librdkafka's log lines,
-    for an address that may come to mean another cluster.
+    ``last_error`` is the last error that librdkafka has reported, for error messages. ``watch`` gets
+    librdkafka's log lines; it is given for an address that may come to mean another cluster.
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class PartitionReader:
                 raise self._connection.away("reading records", self.last_error)
 
     def take_notices(self) -> None:
-        """Take in what the client has noticed so far, such as another cluster.
+        """Take in the client's notices so far, for example that another cluster answers.
 
-        Call it with no partition assigned.
+        Call it while no partition is assigned.
         """
         while self.consumer.poll(0) is not None:
             continue

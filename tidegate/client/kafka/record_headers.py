@@ -33,7 +33,8 @@ def record_headers(message: Any) -> Headers:
 
 
 def headers_once(messages: Sequence[Any]) -> Callable[[int], Headers]:
-    """Return a function that returns the headers of the message at a position, as often as one likes."""
+    """Return a function that returns the headers of the message at a position. It may be called several
+    times."""
     known: dict[int, Headers] = {}
 
     def headers(at: int) -> Headers:

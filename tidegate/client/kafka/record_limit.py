@@ -22,9 +22,10 @@ class RecordLimit:
     mend: str
 
     def fault(self, options: FeedOptions) -> str:
-        """Return why the producers cannot write all of a feed's rows, or nothing.
+        """Return why the producers cannot write all of a feed's rows; an empty text if they can.
 
-        A feed that leaves out large rows must not fail by a row below its own limit.
+        Only a feed that leaves out large rows is checked. It must not fail because of a row that is below its
+        own limit.
         """
         if options.on_oversize is not OnOversize.KEY_ONLY:
             return ""
@@ -51,8 +52,8 @@ LIMIT_OF_SPARK: Final = RecordLimit(
 
 
 def known_fault(options: FeedOptions, engine: Engine) -> str:
-    """Return why the engine's producers cannot write a feed's rows, or nothing.
+    """Return why the engine's producers cannot write a feed's rows; an empty text if they can.
 
-    Only workers know their own limit.
+    For workers the text is empty too, since only the workers themselves know their limit.
     """
     return "" if engine is Engine.WORKERS else LIMIT_OF_SPARK.fault(options)

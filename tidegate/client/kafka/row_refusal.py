@@ -1,9 +1,9 @@
-"""Rows that a topic refuses for good: which answers of Kafka say that, and the sentence for the feed that
-fails.
+"""Rows that a topic refuses permanently: the answers of Kafka that say that, and the sentence for the feed
+that fails.
 
 When a producer ends, all rows that it still has are lost, but none of them is at fault: another producer
 writes them again. Another producer also writes a row again if its error is not in ``_FOR_GOOD``: only the
-errors there are known to come each time (docs/protocols/refused-rows.md, R4a and R4b).
+errors in that set are known to come each time (docs/protocols/refused-rows.md, R4a and R4b).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ _log = logging.getLogger("tidegate.feeds")
 
 
 def is_of_the_producer(error: KafkaError) -> bool:
-    """Return whether the producer came to its end or is about to, and no record is at fault."""
+    """Return whether the error says that the producer has ended or will end, and that no record is at
+    fault."""
     return error.code() in _OF_THE_PRODUCER
 
 
@@ -91,7 +92,7 @@ def refusal_of(
     error: KafkaError,
     limit: RecordLimit | None = None,
 ) -> RowRefused | None:
-    """Return what an ``error`` says of a row. ``limit`` is as in ``row_refused``.
+    """Return the refusal that an ``error`` means for a row. ``limit`` is as in ``row_refused``.
 
     Returns ``RowDoubted`` for an error that is not known to come each time: it may pass (step R4b). Returns
     ``None`` if the row was given up with its producer, and is not at fault (step R4a).
@@ -109,7 +110,7 @@ def is_too_large(error: KafkaError) -> bool:
 
 
 def is_for_good(error: KafkaError) -> bool:
-    """Return whether a record of a transaction stays refused, even if the transaction is repeated."""
+    """Return whether the record stays refused, even if it or its transaction is written again."""
     return error.code() in _FOR_GOOD
 
 
@@ -131,7 +132,7 @@ def row_refused(
     error: KafkaError,
     limit: RecordLimit | None = None,
 ) -> RowRefused:
-    """Return why a feed cannot go on after this row.
+    """Return the error that says why a feed cannot go on after this row.
 
     ``limit`` is tidegate's own limit, if the row may be above that.
     """
@@ -158,10 +159,10 @@ def row_refused(
 def row_broke(
     topic: str, partition: int, key: bytes | None, value: bytes | None, error: Exception
 ) -> RowRefused:
-    """Return why a feed fails after an unforeseen exception, which came when this row was given to the
-    client.
+    """Return the error that says why a feed fails: an unforeseen exception came when this row was given to
+    the client.
 
-    Raises ``error`` where the process is at fault, for example if memory runs out.
+    Raises ``error`` if the process is at fault, for example if memory runs out.
     """
     reason = unforeseen(error, keeps=False)
     _log.error(

@@ -19,11 +19,11 @@ def settled_bounds(
     read_to: Mapping[_Place, int],
     wait: Callable[[float], object] = time.sleep,
 ) -> Mapping[_Place, Bounds]:
-    """Return what ``ask`` says, once no partition ends below the offset in ``read_to``.
+    """Return the bounds that ``ask`` returns, once no partition ends below its offset in ``read_to``.
 
     A leader that has just begun does not know yet that its last records are committed, and may name a lower
-    end for a moment. So it asks up to ten times, with a second between. If an end is still lower at the last
-    time, the partition was cut, and the lower end is returned.
+    end for a moment. So ``ask`` is called up to ten times, with pauses of a second. If an end is still lower
+    at the last call, the partition was cut, and the lower end is returned.
     """
     for _ in range(_ASKED - 1):
         bounds = ask()

@@ -211,7 +211,7 @@ class TopicAdmin:
         return self._watch.only_cluster(self._admin, topic, _ENDS_S, name)
 
     def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return where these partitions, (topic, number), end now for an uncommitted reader.
+        """Return the offsets at which these partitions, (topic, number), end now for an uncommitted reader.
 
         Asks once, in one request to each broker. Raises ``RetryError`` when any of the ends is not known, and
         ``TopicGone`` when that is because no broker knows the partition.
@@ -350,8 +350,8 @@ def insist(
 
     ``metadata`` is any request for metadata by the same client. It distinguishes a topic that no broker knows
     from a topic about which nothing is known because no broker answers. Raises ``TopologyError`` when the
-    broker refuses, with ``what`` was asked, the broker's words and how to ``mend`` it. Raises ``RetryError``
-    when no broker has answered for ``patience_s``, if that is given.
+    broker refuses; the error says ``what`` was asked, the broker's words, and how to ``mend`` it. Raises
+    ``RetryError`` when no broker has answered for ``patience_s`` seconds, if that is given.
     """
     pause_s = _BACKOFF_FIRST_S
     given_up_at = math.inf if patience_s is None else time.monotonic() + patience_s
@@ -389,10 +389,10 @@ def _cause(failure: KafkaException, metadata: Callable[[], object]) -> KafkaErro
 
 
 def _may_pass(error: KafkaError) -> bool:
-    """Return whether to repeat the question for a while: most of librdkafka's own errors, below zero, are no
-    refusal.
+    """Return whether to repeat the question for a while.
 
-    For example, at the moment when a broker dies its connections are closed during the question.
+    Most of librdkafka's own errors, whose codes are below zero, are no refusal. For example, at the moment
+    when a broker dies its connections are closed during the question.
     """
     code = error.code()
     if code == KafkaError.INVALID_REPLICATION_FACTOR:

@@ -54,12 +54,12 @@ class Topics:
 
     @property
     def control(self) -> str:
-        """The topic of what partitions are told about feeds."""
+        """The topic of the messages about feeds to the log partitions."""
         return f"{self.app_id}-control"
 
     @property
     def control_acks(self) -> str:
-        """The topic of the partitions' answers."""
+        """The topic of the log partitions' answers to these messages."""
         return f"{self.app_id}-control-acks"
 
     @property

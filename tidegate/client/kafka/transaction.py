@@ -19,8 +19,8 @@ from tidegate.client.kafka.row_refusal import is_for_good, is_of_the_producer, i
 from tidegate.delivery.marker_records import OutgoingMarker
 from tidegate.errors import DeliveryError, ProducerFenced, RecordRefused
 
-#: The coordinator aborts a transaction that is open for longer. So a broker may be away for so long in the
-#: middle of a transaction before the worker has to start again. It is below the broker's
+#: The coordinator aborts a transaction that is open for longer than this. So a broker may be away for this
+#: long in the middle of a transaction before the worker has to start again. The value is below the broker's
 #: transaction.max.timeout.ms.
 TRANSACTION_TIMEOUT_MS: Final = 300_000
 _CALL_S: Final = 5.0  # one attempt of a call that is repeated
@@ -116,12 +116,14 @@ class TransactionalProducer:
     def commit(self, records: Sequence[Record], *, insist: bool = True) -> dict[tuple[str, int], int]:
         """Write ``records`` and commit them (steps 5 and 6); repeat without limit while the broker is away.
 
-        Returns, for each topic and partition, the offset after the last of them. Raises ``DeliveryError``
-        when this writer is fenced, a record is refused, or the coordinator keeps aborting: nothing was
-        committed then, and the process must end. Without ``insist`` it raises ``RecordRefused`` as soon as a
-        topic refuses a record for good, or when a broker has refused a record in each attempt. The producer
-        can go on then. Between such attempts it waits for longer and longer, since the broker's trouble may
-        pass. Before the first attempt it aborts a transaction that an exception left open.
+        Returns, for each topic and partition, the offset after the last of these records. Before the first
+        attempt it aborts a transaction that an exception left open.
+
+        Raises ``DeliveryError`` when this writer is fenced, a record is refused, or the coordinator keeps
+        aborting: nothing was committed then, and the process must end. Without ``insist`` it raises
+        ``RecordRefused`` as soon as a topic refuses a record permanently, or when a broker has refused a
+        record in each of five attempts. The pauses between such attempts become longer, since the broker's
+        trouble may pass. After ``RecordRefused`` the producer can go on.
         """
         self._require_wanted()
         self.abort_left()
@@ -178,7 +180,7 @@ class TransactionalProducer:
         This is for a producer whose address may come to mean another cluster. The other cluster does not know
         the producer, so it refuses the transaction. But to abort, librdkafka asks that cluster for a new
         producer id, and with that a repetition would succeed there. Raises ``RecordRefused`` when a topic
-        refuses a record for good, and ``DeliveryError`` for every other reason that leaves the transaction
+        refuses a record permanently, and ``DeliveryError`` for every other reason that leaves the transaction
         uncommitted. The next writer that opens aborts the transaction; this writer has to be replaced.
         """
         try:
@@ -190,7 +192,7 @@ class TransactionalProducer:
             raise DeliveryError(f"A transaction of {self._id} was not committed: {aborted}") from None
 
     def cluster_id(self, topic: str) -> str:
-        """Return the id of the cluster that it has talked to all the time. The question names ``topic``.
+        """Return the id of the only cluster that the producer has talked to. The question names ``topic``.
 
         Raises ``RetryError`` without an answer. Raises ``SinkHeld`` once another cluster was seen, since it
         is unknown which of the two refused what; another producer is needed then.
@@ -340,7 +342,8 @@ class TransactionalProducer:
 
 
 def _is_answer(error: KafkaError) -> bool:
-    """Return whether a broker does not take a record, though producer and transaction are not at fault."""
+    """Return whether the error is a broker's answer that refuses a record, and producer and transaction are
+    not at fault."""
     told = error.code() >= KafkaError.UNKNOWN  # a broker's; librdkafka's own are far below
     return told and not is_of_the_producer(error) and error.code() not in _OF_TRANSACTIONS
 

@@ -25,8 +25,8 @@ _LOGGER: Final = logging.getLogger("tidegate.kafka")
 class WatchedCluster:
     """The Kafka cluster that answers at the address of ``connection``. Close it.
 
-    ``id`` is its first answer to the question for its id, which names ``topic``. An answer of the cluster
-    counts only if `require_same` is called after it and returns: see `the_same`.
+    ``id`` is the id that the cluster answered first; the question names ``topic``. Any other answer of the
+    cluster counts only if `require_same` is called after it and returns: see `the_same`.
 
     Every method waits for a bounded time. It raises ``BrokerUnavailable``, a ``RetryError``, if no broker has
     answered by then, and ``InputError`` if one refuses, or has deleted records that were to be read.

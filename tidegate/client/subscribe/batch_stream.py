@@ -1,8 +1,8 @@
-"""Batches for asyncio: a thread reads them, and a few wait for the consumer.
+"""Batches for asyncio: a thread reads them, and a few of them wait for the consumer.
 
 1. The thread takes one of ``ahead`` places. No place is free while ``ahead`` batches wait, and nothing is
    read then. So a slow consumer holds back the reader, and Kafka keeps the rows.
-2. It reads the next batch, which blocks it and nobody else.
+2. It reads the next batch. This blocks only the thread.
 3. It hands the batch to the event loop.
 4. The consumer takes the batch, which gives its place back.
 
@@ -40,7 +40,7 @@ class BatchSource(Protocol[_Readable]):
 
 
 class _End(NamedTuple):
-    """The end of a stream: no batch follows. ``error`` is why, or ``None`` where all was read."""
+    """The end of a stream: no batch follows. ``error`` has ended it; ``None`` if every batch was read."""
 
     error: BaseException | None
 
@@ -99,16 +99,16 @@ class BatchStream(Generic[BatchT]):
         raise StopAsyncIteration
 
     def fail(self, error: BaseException) -> None:
-        """Have each later call raise ``error``: a batch that was given counts as not delivered."""
+        """Make each later call raise ``error``: the batch that was given last counts as not delivered."""
         self._failed.keep(error)
 
     def stop(self) -> None:
-        """End the thread, and wait until it has. The source is not closed."""
+        """Stop the thread, and wait until it has ended. The source is not closed."""
         self._stopped.set()
         self._thread.join()
 
     async def aclose(self) -> None:
-        """End the thread without holding up the event loop. A second call does nothing."""
+        """Stop the thread, as ``stop`` does, without blocking the event loop. A second call does nothing."""
         await in_thread(self.stop)
 
     async def __aenter__(self) -> Self:

@@ -1,9 +1,9 @@
-"""Slows Python's cycle collector down while a batch is made.
+"""Makes Python's cycle collector run rarely while a batch is made.
 
-Thousands of rows are made in one go, and none of them is part of a cycle. The collector runs after each 700
-of them and looks at all that are there: half of a subscription's processor time went there. While a batch is
-made, it runs after many more of them. It is not switched off: a query may take long, and other threads of the
-process make cycles.
+For a batch thousands of rows are made, and none of them is part of a cycle. By default the collector runs
+after each 700 new objects, and looks at all that are there. That took half of a subscription's processor
+time. While a batch is made, the collector runs only after many more new objects. It is not switched off: a
+query may take long, and other threads of the process make cycles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Slowdowns:
         self._before = gc.get_threshold()
 
     def begin(self) -> None:
-        """Have the collector run rarely."""
+        """Make the collector run rarely."""
         with self._lock:
             if not self._count:
                 self._before = gc.get_threshold()
@@ -35,7 +35,7 @@ class _Slowdowns:
             self._count += 1
 
     def end(self) -> None:
-        """Have it run as before, unless another thread slows it down."""
+        """Make the collector run as before, unless another thread still slows it down."""
         with self._lock:
             self._count -= 1
             if not self._count:
@@ -47,7 +47,7 @@ _SLOWDOWNS: Final = _Slowdowns()
 
 @contextmanager
 def collector_slowed() -> Iterator[None]:
-    """Have the collector run rarely within a ``with``, whatever other threads do.
+    """Make the collector run rarely within a ``with``, even if another thread's ``with`` ends meanwhile.
 
     A collector that is off, or whose threshold is 0, stays as it is.
     """

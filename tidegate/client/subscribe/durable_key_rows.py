@@ -16,7 +16,7 @@ from tidegate.subscribe.updates.update import RowValues
 
 
 class KeyRowsSnapshot(Protocol):
-    """All rows as of one frontier, whatever the table does afterwards. Close it."""
+    """All rows as of one frontier. Later changes of the table do not change them. Close it."""
 
     @property
     def row_count(self) -> int:
@@ -31,7 +31,7 @@ class KeyRowsSnapshot(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Free the rows of that time."""
+        """Close the snapshot: its rows need not be kept any more."""
 
 
 _LOGGER: Final = logging.getLogger("tidegate.subscribe")
@@ -41,7 +41,8 @@ class DurableKeyRows(KeyRows, Protocol):
     """Rows by key that outlive the process, with a way back to the frontier of a stored token."""
 
     def go_back_to(self, frontier: Frontier) -> None:
-        """Undo the changes above a token's frontier. Raises ``HistoryLost`` where these are not known."""
+        """Undo the changes at or above a token's frontier. Raises ``HistoryLost`` if they are not known any
+        more."""
 
     def start_over(self) -> None:
         """Delete all rows, for a new snapshot."""

@@ -1,9 +1,9 @@
 """Tells whether the feeds of a reading had ended when their records were read.
 
 A later feed gets the topics of a feed only after that feed has ended, and no record says which feed wrote it
-(docs/protocols/topics-that-change-owners.md). So a reader asks the jobs topic after it has read records. If
-the feed has not ended by then, all of these records are its own. If it has, the records up to its high-water
-are its own.
+(docs/protocols/topics-that-change-owners.md). So a reader reads the jobs topic after it has read records. If
+the feed has not ended by then, all of these records are its own. If it has ended, the records up to its
+high-water are its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LEADERS_S: Final = 0.5  # a look that does not wait takes so long at most
 
 
 class JobsPlace(NamedTuple):
-    """Where the state of feeds stands: their application, and the connection to its workers' cluster."""
+    """The place of the state of feeds: their application, and the connection to its workers' cluster."""
 
     connection: KafkaConnection
     app_id: str
@@ -122,7 +122,8 @@ class SharedJobs:
 class EndedFeeds:
     """The ends of the ``feeds`` of an application. Close it. One thread uses it.
 
-    ``jobs`` reads the jobs topic, for several objects of this class. By default each object has its own.
+    ``jobs`` reads the jobs topic for several objects of this class. By default each object reads it by
+    itself.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class EndedFeeds:
         self._view: JobsView | None = None
 
     def ask(self) -> None:
-        """Ask where the jobs topic ends now. What was asked before does not count any more."""
+        """Ask at which offset the jobs topic ends now. Answers to earlier questions do not count any more."""
         place = confluent_kafka.TopicPartition(*self._place)
         committed = IsolationLevel.READ_COMMITTED
         answers = self._admin.list_offsets(
@@ -148,7 +149,7 @@ class EndedFeeds:
         self._asked = answers[place]
 
     def look(self, timeout_s: float) -> bool:
-        """Read what stood on the jobs topic at the last `ask`; return whether that succeeded in time.
+        """Read the jobs topic up to where it ended at the last `ask`; return whether that succeeded in time.
 
         Raises ``InputError`` if this user may not read the topic.
         """
@@ -161,7 +162,7 @@ class EndedFeeds:
         return view is not None
 
     def first(self) -> EndedFeed | None:
-        """Return the lowest end, as of the last `look`; ``None`` if no feed has ended."""
+        """Return the end with the lowest high-water, as of the last `look`; ``None`` if no feed has ended."""
         view = self._view
         assert view is not None
         ends = [_end_of(each, view[each]) for each in self._feeds if view[each].status in ENDED]

@@ -74,9 +74,10 @@ class FeedCatalog:
     """The feeds of one application, as they are at the construction.
 
     ``connection`` is to the workers' cluster. ``topic_prefix`` is that of the log, which has the descriptors
-    of tables. ``descriptors`` returns these, for a caller that has read a part of the log before. It is
-    called once, when a table is first asked for. Without it the whole log is read. Raises ``InputError`` when
-    the jobs topic does not exist, ``BrokerUnavailable`` when Kafka does not answer.
+    of tables. ``descriptors`` is a function that returns these descriptors, for a caller that has read a part
+    of the log before. It is called once, when a table is first asked for. Without it the whole log is read.
+    Raises ``InputError`` when the jobs topic does not exist, ``BrokerUnavailable`` when Kafka does not
+    answer.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class FeedCatalog:
         return relation_of(target.table, versions, options, start)
 
     def _versions(self, target: FeedTarget) -> Sequence[TableDescriptor]:
-        """Return the descriptors of a table that the log has; none where they have left it."""
+        """Return the descriptors of a table that the log has; an empty sequence if the log has lost them."""
         if self._descriptors is None:
             self._descriptors = self._read_log()
         return self._descriptors.get(target.table_id, ())
@@ -214,7 +215,10 @@ def _tables(feed: FeedView) -> list[TableName]:
 def _only_feed(
     table: TableName, feeds: Sequence[tuple[FeedId, FeedView]], asked: FeedId | None
 ) -> tuple[FeedId, FeedView]:
-    """Return the only feed that can be subscribed to, or the only one at all."""
+    """Return the feed to read: if there are several, the only one of them that can be subscribed to.
+
+    If none of several can be, it is the first of them. Raises ``InputError`` if several can be.
+    """
     if asked is None and len(feeds) > 1:
         fitting = [each for each in feeds if _can_be_read(each[1])]
         if len(fitting) > 1:

@@ -33,8 +33,9 @@ from tidegate.subscribe.updates.frontier import resume_as_of
 class FeedGate:
     """One gate with the reader that fills it. Close it.
 
-    ``histories`` are of the tables, whose topics are all reached by ``connection``; ``topic_ids`` are the ids
-    of these topics. ``jobs`` reads the jobs topic for several gates; by default this one reads it by itself.
+    ``histories`` are the histories of the tables to read. ``connection`` reaches all of their topics, and
+    ``topic_ids`` has the ids of these topics. ``jobs`` reads the jobs topic for several gates; by default
+    this gate reads it by itself.
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class FeedGate:
             silent_to={each.table.target.topic: each.table.silent_to for each in histories},
         )
         self._spill = SpillFiles(spill.directory)
-        #: The store and the budget of rows that wait. What keeps a snapshot in chunks uses them as well.
+        #: The store of the rows that wait, and the budget of memory for them. A snapshot in chunks may use
+        #: them too.
         self.chunks = Spill(self._spill, spill.memory_bytes)
         self._gate = RowGate(decoders, sorted(rows), start, spill=self.chunks)
         rows_of_side: defaultdict[str, set[FeedPartition]] = defaultdict(set)
@@ -75,8 +77,9 @@ class FeedGate:
         for history in histories:
             self._places_of[FeedId(history.table.feed.feed_id)] += history.rows
         self._standing = None if self._ends is None else StandingGate(self._ends, self._reader, self._marked)
-        #: Records below the offsets of ``_own_below`` are known to be the feeds' own. Those below the offsets
-        #: of ``_asked_below`` are as well, if no feed had ended when this was asked.
+        #: Records below the offsets of ``_own_below`` are known to be the feeds' own. Records below the
+        #: offsets of ``_asked_below`` are the feeds' own too if the open question is answered with: no feed
+        #: has ended.
         self._own_below: dict[FeedPartition, int] = {}
         self._asked_below: dict[FeedPartition, int] = {}
         self._opened = ZERO  # the timestamp up to which the last opening is complete
@@ -114,7 +117,7 @@ class FeedGate:
         return min(offset - lows.get(place, 0) for place, offset in self.offsets().items())
 
     def figures(self, output: str) -> SubscriptionFigures:
-        """Return what the reading tells of a subscription's figures. Any thread may ask."""
+        """Return those figures of a subscription that the reading knows. Any thread may ask."""
         gate = self._gate
         return SubscriptionFigures(
             output=output,
@@ -131,8 +134,8 @@ class FeedGate:
     def open(self) -> GateOpening | None:
         """Return the rows that became complete since the last call; ``None`` if the minimum did not rise.
 
-        Call ``is_same`` before you use the rows: it tells whether the topics are still those of the
-        beginning.
+        Call ``is_same`` before you use the rows: it tells whether the topics are still those with which the
+        reading began.
         """
         if self._gate.minimum > self._gate.delivered:
             self._reader.ask_topics()
@@ -145,12 +148,12 @@ class FeedGate:
         return opening
 
     def is_same(self, timeout_s: float) -> bool:
-        """Wait until Kafka has said that the topics are still the same, and belonged to the same feeds.
+        """Wait until Kafka has confirmed the last opening.
 
-        That is asked of the topics of the last opening: they have to be those of the beginning.
-
-        Returns ``False`` if it has not said so within ``timeout_s`` seconds. Raises ``HistoryLost`` or
-        ``ObjectDropped`` if a topic was made anew or dropped, or if a feed has ended below the opening.
+        It has to confirm that at the opening the topics were still those with which the reading began, and
+        that they belonged to the same feeds. Returns ``False`` if the answers have not come within
+        ``timeout_s`` seconds. Raises ``HistoryLost`` or ``ObjectDropped`` if a topic was made anew or
+        dropped, or if a feed has ended below the opening.
         """
         until = time.monotonic() + timeout_s
         return self._reader.same_topics(timeout_s) and self._is_own(max(0.0, until - time.monotonic()))
@@ -158,10 +161,10 @@ class FeedGate:
     def has_ended(self, *, is_begun: bool) -> bool:
         """Return whether nothing follows, because a feed has succeeded. Call it if the gate does not open.
 
-        ``is_begun`` says whether the reading has given what it begins with, such as a snapshot. Raises
-        ``ObjectDropped`` if nothing follows because a feed was dropped or has failed. It raises that also if
-        a feed has succeeded, and not everything up to its high-water, or not the beginning, was given.
-        Returns ``False`` without a jobs topic, since no end is known then.
+        ``is_begun`` says whether the reading has given its beginning, such as a snapshot. Raises
+        ``ObjectDropped`` if nothing follows because a feed was dropped or has failed. Raises it also if a
+        feed has succeeded, but the reading has not given its beginning, or not everything up to the feed's
+        high-water. Returns ``False`` without a jobs topic, since no end is known then.
         """
         if self._standing is None or self._gate.minimum > self._gate.delivered:
             return False
@@ -204,7 +207,10 @@ class FeedGate:
         return offsets
 
     def read(self, timeout_s: float) -> None:
-        """Take what has come, as soon as anything has. Raises what `FeedReader` and `RowGate` raise."""
+        """Wait for records, up to ``timeout_s`` seconds, and give all that have come to the gate.
+
+        Raises what `FeedReader` and `RowGate` raise.
+        """
         self._reader.pause(self._pauses.now())
         polled = self._reader.poll(timeout_s)
         with collector_slowed():

@@ -92,7 +92,8 @@ class FeedHistory:
         return resume_as_of(Frontier(feed.start)) if scans else feed.start
 
     def choose_as_of(self, plan: SubscribePlan, *, from_beginning: bool) -> Timestamp:
-        """Return the AS OF of a plan. Raises ``HistoryLost`` where it cannot be read (any more).
+        """Return the AS OF at which a plan's subscription begins. Raises ``HistoryLost`` if it cannot be
+        read.
 
         ``from_beginning`` says that every row is needed, for a snapshot or to know the row before a change.
         """
@@ -138,7 +139,8 @@ class FeedHistory:
         )
 
     def require(self, token: ResumeToken) -> None:
-        """Raise ``HistoryLost`` where the topics do not have everything after a token any more."""
+        """Raise ``HistoryLost`` if the topics do not have all records after a token any more, or end before
+        it."""
         for place, bounds in {**self.rows, **self.markers}.items():
             offset = token.offsets.get(place, 0)
             if offset < bounds.low:
@@ -201,7 +203,11 @@ class FeedHistory:
             )
 
     def _first_time(self, place: TopicPartition, bounds: Bounds) -> Timestamp | None:
-        """Return a timestamp that the first records of a partition show to have been reached there."""
+        """Return a timestamp of the first record of a partition that has one; ``None`` if no record has.
+
+        That is the timestamp of a row, or the timestamp after a marker. It is zero for a record that cannot
+        be decoded.
+        """
         decoder = self.table.decoder()
         if bounds.low >= bounds.end:
             return None

@@ -44,8 +44,9 @@ class HistoryLoss:
 
     Attributes:
         policy: how it goes on: ``RESNAPSHOT`` or ``SKIP``.
-        held: everything below it was delivered before.
-        as_of: where it goes on: with a snapshot as of it, or with the changes above it.
+        held: the frontier below which everything was delivered before the loss.
+        as_of: the timestamp at which the subscription goes on: with a snapshot as of it, or with the changes
+            above it.
         cause: what was lost, with topic, partition and offset.
     """
 
@@ -72,7 +73,8 @@ class HistoryLoss:
 
 
 def plan_behind(plan: SubscribePlan, held: Frontier, policy: HistoryPolicy) -> SubscribePlan:
-    """Return the plan that goes on where everything below ``held`` was delivered.
+    """Return the plan with which a subscription goes on after a loss. Everything below ``held`` was
+    delivered.
 
     No row of the plan is below ``held``, so timestamps do not fall within one subscription. If ``held`` is UP
     TO, nothing is left to be delivered, and there is no new snapshot: the subscription ends with its token.

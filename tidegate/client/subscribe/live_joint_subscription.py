@@ -24,7 +24,7 @@ class DeliveredJointBatch(JointBatch[DeliveredBatch]):
 
     A chunk of the snapshot has the batch of one member alone.
 
-    ``loss`` says that history was lost before it, and how the members went on; ``None`` for no loss.
+    ``loss`` says that history was lost before this batch, and how the members went on; ``None`` for no loss.
     """
 
     loss: HistoryLoss | None = None
@@ -62,7 +62,8 @@ class LiveJointSubscription(KafkaSubscription[DeliveredJointBatch]):
             read = lambda prints: read_joint_token(token, prints).members  # noqa: E731 - it is one of two
         super().__init__(SharedReading(members, read, on_history_lost, spill))
         subscriptions = self._reading.subscriptions
-        #: The names of the columns of each member's rows; and its rows before all batches.
+        #: The names of the columns of each member's rows. ``openings`` has each member's rows before all
+        #: batches.
         self.headers: Mapping[str, tuple[str, ...]] = {
             name: each.header for name, each in subscriptions.items()
         }

@@ -28,14 +28,14 @@ class LiveSubscription(KafkaSubscription[DeliveredBatch]):
     ``plan`` is a plan for ``table``. ``token`` is the text of a batch's token: the subscription goes on after
     that batch. ``key_table`` is a directory for the rows by key, which a subscription needs if its records do
     not tell the row before. Without a directory these rows are in memory, and a resume is refused. ``spill``
-    says where rows wait that memory does not hold. ``snapshot_chunks`` asks for the snapshot in chunks, if
-    the statement allows it (`comes_in_chunks`). ``columnar`` asks for batches that are columns first
-    (`columnar_changes`), if there is no ``share``. ``share`` bounds the rows that it keeps in memory,
-    together with those of other subscriptions.
+    says how much memory rows that wait may take, and where the rest of them waits. ``snapshot_chunks`` asks
+    for the snapshot in chunks, if the statement allows it (`comes_in_chunks`). ``columnar`` asks for batches
+    as Arrow tables (`columnar_changes`); with a ``share`` it has no effect. ``share`` bounds the rows that
+    this subscription keeps in memory, together with those of other subscriptions.
 
     Attributes:
         plan: what the statement means for the table.
-        opening: the rows before all batches: with PROGRESS a progress row at ``as_of``.
+        opening: the rows that come before all batches: a progress row at ``as_of`` with PROGRESS, else none.
 
     Raises ``HistoryLost``, ``TokenRefused``, ``SubscribeStatementError`` for bounds that cross,
     ``InputError`` for topics that do not fit and a policy that the statement excludes, ``BrokerUnavailable``

@@ -1,6 +1,7 @@
-"""The interface of every open subscription to its batches: loops, loops of asyncio, and callbacks.
+"""The interface of every open subscription: it gives its batches to loops, to loops of asyncio, and to
+callbacks.
 
-A batch is delivered in three steps, whoever does them:
+A batch is delivered in three steps, with each of these ways:
 
 1. The consumer applies it.
 2. The consumer stores its token, best in the transaction of step 1.
@@ -9,9 +10,8 @@ A batch is delivered in three steps, whoever does them:
 ``deliver`` does steps 2 and 3 after the callback. A process that ends between 1 and 2 gets the batch again,
 one that ends after 2 does not.
 
-A call of ``next`` that is interrupted gives no batch. If it may have read rows, the subscription is of no use
-any
-more: each later call raises ``CallInterrupted``. If it had only waited, the next call goes on.
+A call of ``next`` that is interrupted gives no batch. If it may have read rows, the subscription cannot be
+used any more: each later call raises ``CallInterrupted``. If it had only waited, the next call goes on.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ class AnyBatch(Protocol):
 
     @property
     def is_partial(self) -> bool:
-        """Whether it is a chunk of a snapshot that goes on: it has no token."""
+        """Whether it is a chunk of a snapshot, and more of the snapshot follows. Such a chunk has no
+        token."""
 
     @property
     def token(self) -> object | None:
-        """The token whose text is stored, to resume after this batch.
+        """The token with which a subscription resumes after this batch. The consumer stores its text.
 
-        ``None`` if only a snapshot can begin again.
+        ``None`` if a subscription can only begin again with a snapshot.
         """
 
 
@@ -116,7 +117,8 @@ class OpenSubscription(ABC, Generic[BatchT]):
     ) -> None:
         """Call ``on_snapshot`` with the batch that completes the snapshot, ``on_update`` with each other one.
 
-        Of a snapshot in chunks ``on_snapshot`` gets each chunk, if the checkpoint is still held before it.
+        If the snapshot comes in chunks, ``on_snapshot`` gets each chunk too. Before each chunk the checkpoint
+        has to be still held.
         Returns at the end of the subscription. When a callback has returned, the batch's token is stored in
         ``checkpoint``, and the batch is settled. If a callback raises an error or is interrupted, delivery
         ends with it, and the batch counts as not delivered: each later call raises, since it would go on
@@ -154,7 +156,8 @@ class OpenSubscription(ABC, Generic[BatchT]):
                 raise
 
     def close(self) -> None:
-        """End the subscription. A thread of ``async for`` that reads is waited for, 0.2 s at most."""
+        """End the subscription. If a thread reads for ``async for``, wait for its end, about 0.2 s at
+        most."""
         if self._stream is not None:
             self._stream.stop()
         self._close()

@@ -1,9 +1,9 @@
 """Pauses of partitions that are far ahead of the others: they are not read for a while.
 
-Rows of a partition wait until all partitions have come as far. While a subscription catches up, brokers
-give one partition's records in one go, so its rows would fill the memory. A partition that is ahead is
-paused when many of its rows wait, and read again when half of them are gone. The partition with the lowest
-marker is never paused, so reading always goes on.
+Rows of a partition wait until all partitions have reached their timestamps. While a subscription catches up,
+brokers give many records of one partition before those of the next, so its rows would fill the memory. A
+partition that is ahead is paused when many of its rows wait, and read again when half of them are gone. The
+partition with the lowest marker is never paused, so reading always goes on.
 """
 
 from __future__ import annotations

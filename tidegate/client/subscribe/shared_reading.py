@@ -1,19 +1,21 @@
-"""Reads the tables of one or several statements by one gate, and goes on after lost history if it is to.
+"""Reads the tables of one or several statements by one gate. If the policy says so, goes on after lost
+history.
 
 1. AS OF is chosen from what the topics can still answer (`feed_history`), or from tokens, whose offsets must
    still be there.
 2. Records are read partition by partition (`feed_reader`) and given to the gate (`feed_gate`).
-3. When the gate opens, each statement makes a batch of the rows that it lets through: all at one frontier.
-  Kafka is asked meanwhile whether the topics are still the same, and the batch is given when it has said so.
-  A snapshot in chunks is several batches, of which the last one alone counts as delivered.
+3. When the gate opens, each statement makes a batch of the rows that the gate lets through. All these batches
+   have one frontier. At the same time Kafka is asked whether the topics are still the same. The batch is
+   given once Kafka has confirmed that. A snapshot in chunks is several batches. Only with the last of them
+   the snapshot counts as delivered.
 4. The tokens have the offsets of the gate, so a resume reads again the rows that wait in the gate.
-5. Where step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on is to begin
-   at step 1 again, at or above the frontier up to which everything was delivered. The next batch tells of the
-   loss.
+5. If step 1 or 2 finds that history is lost, the policy decides (`history_policy`). To go on means to begin
+   again with step 1, at or above the frontier up to which everything was delivered. The next batch tells of
+   the loss.
 
-Failure cases: a crash before the consumer has stored a token repeats the batch, which is the same rows
-again; a crash after it repeats nothing. Between 1 and 2 retention may delete what is to be read: that is
-step 5. A crash within step 5 repeats it, from the token that was stored before.
+Failure cases: after a crash before the consumer has stored a token, the batch comes again, with the same
+rows. After a later crash nothing comes again. Between 1 and 2 retention may delete records that have to be
+read: then step 5 follows. A crash within step 5 repeats it, from the token that was stored before.
 """
 
 from __future__ import annotations
@@ -70,8 +72,8 @@ ReadTokens = Callable[[Mapping[str, str]], Mapping[str, ResumeToken]]
 class PlannedTable:
     """A statement's plan, the table that it is about, and the directory of the table's rows by key.
 
-    ``in_chunks`` asks for the snapshot in chunks. ``share`` bounds the rows that it keeps in memory.
-    ``columnar`` asks for batches that are columns first, where the statement allows it and there is no
+    ``in_chunks`` asks for the snapshot in chunks. ``share`` bounds the rows that the statement keeps in
+    memory. ``columnar`` asks for batches as Arrow tables, if the statement allows it and there is no
     ``share``.
     """
 
@@ -129,10 +131,11 @@ class _Start:
 class SharedReading:
     """The statements of ``members``, whose feeds write to one cluster. Close it.
 
-    ``tokens`` reads the tokens after which the statements go on. Without it they begin.
+    ``tokens`` reads the tokens after which the statements go on. Without ``tokens`` they begin at their AS
+    OF.
 
     Attributes:
-        as_of: where they began, all at one time.
+        as_of: the timestamp as of which all statements began, or went on after a loss.
         ended: whether UP TO is reached, the feed has succeeded and all of it was given, or the reading is
             closed.
         loss: the lost history just before the batch that ``next`` returned last; ``None`` if none was lost
@@ -313,9 +316,10 @@ class SharedReading:
         self._read_from(histories, start)
 
     def _chunks_of(self, plans: Mapping[str, SubscribePlan], as_of: Timestamp) -> Spill | None:
-        """Return where the chunks of snapshots wait; ``None`` if they come as one batch.
+        """Return the store in which the rows of snapshots wait for their chunks; ``None`` if there are no
+        chunks.
 
-        All statements together have the memory of one.
+        The memory for one statement is shared among all statements.
         """
         members = [(self._members[name], plan) for name, plan in plans.items()]
         if not all(member.takes_parts(plan, as_of) for member, plan in members):
@@ -344,7 +348,8 @@ class SharedReading:
         return self._members[name].planned.table.target.topic
 
     def _read(self, timeout_s: float) -> None:
-        """Take what has come. End the reading if nothing follows, since the feed has succeeded."""
+        """Read for up to ``timeout_s`` seconds. End the reading if nothing follows because the feed has
+        succeeded."""
         self._gate.read(timeout_s)
         if self._gate.has_ended(is_begun=self._held is not None):
             self.ended = True
@@ -395,9 +400,9 @@ class SharedReading:
         self._lost = None
 
     def _readable(self, positions: Mapping[FeedPartition, int], lost: HistoryLost) -> dict[str, FeedHistory]:
-        """Return what can be read of the topics now.
+        """Return the histories that the topics have now.
 
-        Raises ``lost`` unless they are those that were read, and reach to ``positions`` at least.
+        Raises ``lost`` unless they are the topics that were read, and end at or after ``positions``.
         """
         try:
             histories = {name: FeedHistory.now(each.planned.table) for name, each in self._members.items()}
@@ -448,9 +453,9 @@ def _joint_as_of(
 ) -> Timestamp:
     """Return the AS OF of several plans, which have the same bounds.
 
-    Without an AS OF it is the lowest present of their tables, so nobody waits for the table whose feed is
-    behind. If not all tables can be read from there, it is the lowest timestamp from which all can. Raises
-    ``HistoryLost``.
+    Without an AS OF it is the lowest present of their tables, so the snapshot does not wait until the slowest
+    feed has caught up. If some table cannot be read from that timestamp on, it is the lowest timestamp from
+    which all tables can be read. Raises ``HistoryLost``.
     """
     chosen = {
         name: histories[name].choose_as_of(plan, from_beginning=all_rows[name])

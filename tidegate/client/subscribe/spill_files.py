@@ -1,8 +1,7 @@
-"""Keeps rows of a subscription that wait beyond its memory on disk, compressed and with checksums.
+"""Keeps waiting rows of a subscription on disk if its memory does not suffice, compressed and with checksums.
 
 The files have no names: nobody else can open them, and they are gone with the process, however it ends.
-They are not the copy that counts: after an error the subscription is resumed from its token, and Kafka has
-the rows.
+They need not be durable: after an error the subscription is resumed from its token, and Kafka has the rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ import cramjam
 from tidegate.errors import SettingsError, SpillLost
 from tidegate.subscribe.gate.spilled_rows import BUDGET_BYTES
 
-#: The disk gets a file's room back only when all its blocks were taken. So a file ends at this size.
+#: The room of a file on the disk becomes free only when all its blocks were taken. So a file gets no more
+#: blocks once it has this size.
 FILE_BYTES: Final = 64 << 20
 
 
@@ -31,7 +31,8 @@ class SpillSettings:
 
     Attributes:
         memory_bytes: about how much memory they may take; the rest goes to disk. 0 keeps all of it on disk.
-        directory: where; by default that for temporary files. A ``/tmp`` that is memory itself helps nothing.
+        directory: the directory for these rows; by default the one for temporary files. It must not be in
+            memory itself, as ``/tmp`` is on some systems.
 
     Raises ``SettingsError`` for a negative number of bytes.
     """
@@ -64,7 +65,7 @@ class _Place:
 
 
 class SpillFiles:
-    """A `BlockStore` in nameless files of ``directory``, by default that for temporary files. Close it.
+    """A `BlockStore` in nameless files of ``directory``, by default the one for temporary files. Close it.
 
     The first block makes the first file: most subscriptions never need one.
     """

@@ -20,8 +20,8 @@ from tidegate.hlc import Timestamp
 from tidegate.rows.descriptor import TableDescriptor
 from tidegate.rows.types import Kind, SqlType
 
-#: The types that have several forms of one value (composite types), and that a reader of records can put in
-#: one form.
+#: The types whose equal values may have several forms in records (composite types), if a reader of records
+#: can reduce these to one form.
 _COMPOSITE: Final = {
     Format.JSON: frozenset({Kind.DECIMAL, Kind.FLOAT}),
     Format.AVRO: frozenset({Kind.FLOAT}),

@@ -1,4 +1,4 @@
-"""Ends a reading whose feed has ended, when nothing more of it comes.
+"""Ends a reading when its feed has ended and no more records of the feed come.
 
 While a gate opens, each opening asks whether the feed had ended (`FeedGate.is_same`). After the last marker
 of a feed no gate opens any more. So a gate that stands asks as well:
@@ -27,9 +27,9 @@ from tidegate.client.subscribe.feed_reader import FeedReader
 from tidegate.errors import ObjectDropped
 from tidegate.hlc import Timestamp
 
-#: How often a gate that stands asks. One that opens asks at each opening, so it asks more often.
+#: The seconds between two questions of a gate that stands. A gate that opens asks at each opening.
 LOOK_S: Final = 5.0
-#: How long the last marker of a feed that has ended is waited for.
+#: The seconds for which a gate waits for the last marker of a feed that has ended.
 LAST_MARKER_S: Final = 30.0
 _HOW: Final = {
     FeedState.DROPPED: "was dropped",
@@ -59,9 +59,9 @@ class StandingGate:
     def has_ended(self, delivered: Timestamp, *, is_begun: bool) -> bool:
         """Return whether a feed has succeeded, and everything up to its high-water was let through.
 
-        ``delivered`` is up to where the gate has let everything through; ``is_begun`` is whether the gate's
-        reader has given what it begins with, such as a snapshot. It waits for nothing. Raises
-        ``ObjectDropped`` for any other end after which nothing comes.
+        ``delivered`` is the timestamp up to which the gate has let everything through. ``is_begun`` says
+        whether the reading has given its beginning, such as a snapshot. The call does not wait for answers.
+        Raises ``ObjectDropped`` for any other end of a feed after which nothing comes.
         """
         now = time.monotonic()
         if not self._is_asked:
@@ -87,7 +87,7 @@ class StandingGate:
         raise ObjectDropped(_told(end, delivered))
 
     def _is_over(self, now: float) -> bool:
-        """Return whether the last marker was waited for long enough."""
+        """Return whether the gate has waited for the last marker for ``LAST_MARKER_S``."""
         if not self._reader.at_ends():
             return False
         if self._known_at is None:

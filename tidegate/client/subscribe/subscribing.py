@@ -53,19 +53,20 @@ def subscribe(
         connection: to the workers' cluster; by default a broker on this machine.
         app_id: the application whose feeds are read.
         topic_prefix: the prefix of the log topic, which has the tables' columns.
-        feed: the id of the feed to read, where several have the table.
+        feed: the id of the feed to read; needed if several feeds have the table.
         token: the text of a stored token: the subscription goes on after its batch.
-        dialect: whose habits the output follows: ``tidegate`` or ``materialize``.
-        key_table: a directory for the rows by key, where records do not tell the row before; by default they
-            are in memory, and a resume is refused.
+        dialect: the product whose form the output has: ``tidegate`` or ``materialize``.
+        key_table: a directory for the rows by key, which are needed if records do not tell the row before. By
+            default these rows are in memory, and a resume is refused.
         track_keys: whether a key_violation lasts until the key has one row or none.
-        switches: which outputs statements may ask for, where other people write them.
+        switches: the outputs that statements may ask for, if other people write the statements.
         on_history_lost: ``stall``, ``resnapshot`` or ``skip`` (`history_policy`).
         spill: how much memory rows may take that wait for other partitions, and where the rest of them goes.
         snapshot_chunks: whether the snapshot may come in several batches, of which all but the last are
             ``is_partial`` and have no token. A statement whose snapshot has to be whole gives one batch.
-        columnar: whether batches are wanted as Arrow, polars or pandas. Then rows are read as columns where
-            the statement and its feed allow it, which is faster, and ``batch.rows`` is made on demand.
+        columnar: whether batches are wanted as Arrow, polars or pandas. Then rows are read as columns if the
+            statement and its feed allow it, which is faster, and ``batch.rows`` is only made when it is asked
+            for.
 
     Raises ``SubscribeStatementError`` for a statement that cannot be carried out, and as `FeedCatalog` and
     `LiveSubscription` do.
@@ -107,13 +108,14 @@ def subscribe_together(
     """Open the subscriptions of several statements at one cut: each batch has all of them, at one frontier.
 
     Args:
-        statements: SUBSCRIBE statements by names of yours, with one AS OF, UP TO and SNAPSHOT.
+        statements: SUBSCRIBE statements by names that you choose, all with the same AS OF, UP TO and
+            SNAPSHOT.
         connection, app_id, topic_prefix, dialect, switches, on_history_lost, spill, columnar: as for
             `subscribe`.
         snapshot_chunks: as for `subscribe`; a chunk has rows of one statement.
         feeds: by a statement's name, the id of the feed to read. A statement needs it if several feeds have
             its table.
-        token: the text of a stored joint token: all go on after its batch.
+        token: the text of a stored joint token: all statements go on after its batch.
         key_tables: a directory. A statement whose records do not tell the row before keeps its rows by key
             there, in a directory of its own. By default these rows are in memory, and a resume is refused.
 

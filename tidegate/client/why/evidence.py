@@ -1,7 +1,7 @@
 """Gathers all that is known when somebody asks why a feed's resolved timestamp stands still.
 
-Each worker describes only its own partitions and feeds, so all of them are asked. Each answer is of its own
-moment. A reader of two answers must allow for what happened between them.
+Each worker describes only its own partitions and feeds, so all workers are asked. Each answer is of another
+moment. So code that compares two answers must expect that something has changed between them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class PartitionEvidence:
 
 @dataclass(frozen=True, slots=True)
 class FrontierEvidence:
-    """A feed's frontier, as its worker describes it: ``span`` is the lowest span, at ``resolved``.
+    """A feed's frontier, as its worker describes it. ``span`` is the lowest span, and ``resolved`` its
+    timestamp.
 
     ``high_water`` is ``None`` while the feed's initial scan is not done.
     """
@@ -82,10 +83,11 @@ class FrontierEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LaggingEvidence:
-    """The versions that the feed misses in a log partition: they are of ``ranges`` ranges.
+    """The versions that the feed misses in a log partition. They belong to ``ranges`` ranges, a number.
 
-    ``complete_to`` is the timestamp up to which it has all versions of ``range_id``, ``None`` before its
-    initial scan. ``tidegate.worker.operations.report.LaggingReport`` has the meanings.
+    ``complete_to`` is the timestamp up to which the feed has all versions of ``range_id``, its lowest range
+    there; ``None`` before the end of the initial scan. ``tidegate.worker.operations.report.LaggingReport``
+    has the meanings.
     """
 
     partition: int
@@ -154,9 +156,10 @@ class ForeignEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The answers of the workers; ``silent`` are sentences about workers that did not answer.
+    """The answers of the workers. ``silent`` are sentences about workers that did not answer.
 
-    ``log`` is the log's topic, and ``log_partitions`` its partition count: 0 when no worker answered.
+    ``log`` is the log's topic, and ``log_partitions`` its partition count. If no worker answered, ``log`` is
+    empty and ``log_partitions`` is 0.
     """
 
     log: str = ""
@@ -177,9 +180,9 @@ class Workers:
 class Evidence:
     """Everything known about a feed at the wall-clock time ``now_ms``.
 
-    ``ranges`` are those of the frontier's lowest span, by log partition. ``members`` are the members of the
-    workers' group, ``None`` when they are not known. ``frontier_place`` is the partition whose owner keeps
-    the feed's frontier.
+    ``ranges`` are those with keys in the frontier's lowest span, by log partition. ``members`` are the
+    members of the workers' group; ``None`` if they are not known. ``frontier_place`` is the partition of the
+    topic of checkpoints whose owner keeps the feed's frontier; ``None`` if it is not known.
     """
 
     feed_id: FeedId
@@ -191,11 +194,11 @@ class Evidence:
     frontier_place: TopicPartition | None = None
 
     def partition(self, number: int) -> PartitionEvidence | None:
-        """Return a log partition, if one of the workers that answered has it."""
+        """Return a log partition; ``None`` if no worker that answered has it."""
         return next((each for each in self.workers.partitions if each.partition == number), None)
 
     def owner(self, place: TopicPartition) -> GroupMember | None:
-        """Return the group's member that has a partition."""
+        """Return the group's member that has a partition; ``None`` if there is none, or none is known."""
         return next((member for member in self.members or () if place in member.partitions), None)
 
 
@@ -217,7 +220,8 @@ def gather(
 
 
 class FeedQuestions:
-    """Asks about several feeds. What is the same for all of them is asked once, at the construction.
+    """Asks about several feeds. Questions that are the same for all feeds are asked once, at the
+    construction.
 
     The arguments are those of ``gather``.
     """
@@ -234,10 +238,10 @@ class FeedQuestions:
         self._checkpoint_partitions = _partition_count(cluster, self._checkpoints)
 
     def gather(self, feed_id: FeedId, feed: FeedView, now_ms: int) -> Evidence:
-        """Return what is known about a feed.
+        """Return all that is known about a feed.
 
-        Only the ranges of its lowest span are asked for. Raises ``InputError`` for workers of another
-        version.
+        Of its ranges only those of its lowest span are asked for. Raises ``InputError`` for workers of
+        another version.
         """
         workers = read_workers(feed_id, self._statuses, self._silent)
         ranges: dict[int, RangesIn] = {}
@@ -285,7 +289,7 @@ def _ask(urls: Iterable[str], question: Callable[[str], _Answer]) -> tuple[dict[
 
 
 def read_workers(feed_id: FeedId, statuses: Mapping[str, Json], silent: tuple[str, ...] = ()) -> Workers:
-    """Return what workers say at ``/status``. ``statuses`` are their answers, by the workers' addresses.
+    """Read the answers of workers at ``/status``. ``statuses`` are these answers, by the workers' addresses.
 
     Raises ``InputError`` for another version's answer.
     """

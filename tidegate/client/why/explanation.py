@@ -2,7 +2,8 @@
 
 The feed's frontier names its lowest span. The lowest range with keys in that span holds the frontier back,
 unless some keys of the span belong to no range. A partition that stands still holds all of its ranges back.
-When every range is further than the frontier knows, something between ranges and frontier is at fault.
+If every range is above the timestamp that the frontier has for the span, something between ranges and
+frontier is at fault.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from tidegate.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reasons why a feed stands where it stands. ``findings`` begin with the answer.
+    """The reasons why a feed's high-water does not rise. The first of ``findings`` is the answer.
 
-    ``span_text`` is the lowest span in words, empty without one.
+    ``span`` is the lowest span of the feed, and ``span_text`` the same in words. They are ``None`` and empty
+    if it is not known.
     """
 
     feed_id: str
@@ -62,7 +64,7 @@ class Explanation:
 
 
 def explain(evidence: Evidence) -> Explanation:
-    """Return the answer to "why is resolved stuck?"; there always is one."""
+    """Return the answer to "why is resolved stuck?". There always is one."""
     feed, frontier = evidence.feed, evidence.workers.frontier
     state = feed.current_state
     keys = Keys(() if state is None else state.targets)
@@ -120,7 +122,8 @@ class _Span:
         )
 
     def findings(self) -> list[Finding]:
-        """Return what holds the span back, the most important first; never empty."""
+        """Return the findings that hold the span back, the most important first. The result is never
+        empty."""
         slow = [item for item in self._facts if item[1].resolved <= self._frontier.resolved]
         found = [*self._missing(), *self._ranges(slow)] or self._between()
         holding = [finding for finding in found if finding.cause is not Cause.NOTHING]
@@ -268,7 +271,7 @@ class _Span:
 
 
 def _neighbours(spans: Iterable[RangeSpan]) -> Iterator[tuple[RangeSpan, RangeSpan]]:
-    """Yield each range together with the range before it that reaches furthest."""
+    """Yield each range together with that range before it whose span ends last. ``spans`` are in order."""
     furthest: list[RangeSpan] = []
     for item in spans:
         if furthest:
@@ -278,7 +281,8 @@ def _neighbours(spans: Iterable[RangeSpan]) -> Iterator[tuple[RangeSpan, RangeSp
 
 
 def _seriousness(item: tuple[int, RangeFacts]) -> tuple[bool, bool, Timestamp, int]:
-    """Return a sort key: ranges that do not recover by themselves come first, then the lowest ones."""
+    """Return a sort key: live ranges and those that apply a backlog come last, and parked ranges just before
+    them. Within these three groups the lowest ranges come first."""
     _, facts = item
     waits = facts.condition in (Condition.LIVE, Condition.CATCHING_UP)
     return waits, facts.condition is Condition.PARKED, facts.resolved, facts.range_id

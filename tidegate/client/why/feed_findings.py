@@ -1,5 +1,5 @@
-"""Explains why a feed's high-water does not rise, or why it has no markers, whatever the log partitions
-do.
+"""Explains why a feed's high-water does not rise, or why it has no markers, if log partitions are not the
+cause.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def no_frontier(evidence: Evidence) -> Finding:
 
 
 def markers(frontier: FrontierEvidence) -> Iterator[Finding]:
-    """Yield what markers wait for above the frontier."""
+    """Yield findings that say what the feed's markers wait for, apart from the frontier."""
     high_water, persisted = frontier.high_water, frontier.persisted
     if high_water is None:
         return

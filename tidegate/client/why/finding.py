@@ -25,14 +25,14 @@ class Cause(enum.Enum):
     FEED = "feed"
     """The feed does not run: it is pending, succeeded, failed or dropped. Or the workers do not have it."""
     WORKERS = "workers"
-    """No worker answers, or none of those that answer has what would have to be looked at."""
+    """No worker answers, or none of those that answer has the partition or frontier in question."""
     RESTORING = "restoring"
     HELD = "held"
     REGISTRY = "schema_registry"
     SINK = "sink"
     """Rows are not acknowledged, or the feed is detached, since rows were not acknowledged for too long."""
     READING = "reading"
-    """The worker is behind with the log."""
+    """The worker has not read its log partition up to the end."""
     UNCOVERED = "uncovered"
     OVERLAP = "overlap"
     QUARANTINED = "quarantined"
@@ -112,9 +112,10 @@ def _ahead(ms: int) -> str:
 
 
 def elapsed(ms: int) -> str:
-    """Return the duration between two times of the log; 0 if a later answer has the earlier time.
+    """Return the text of a duration between two times of the log. A negative duration counts as 0.
 
-    For example, a worker's answer about its partition can be older than its answer about a range.
+    It may be negative because the two times are from two answers. For example, a worker's answer about its
+    partition can be older than its answer about a range.
     """
     return duration(max(ms, 0))
 

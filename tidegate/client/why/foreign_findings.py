@@ -17,8 +17,8 @@ _HARMLESS: Final = "-changelog"
 
 
 def with_foreign(evidence: Evidence, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, followed by foreign records that may be the reason, unless the feed waits for
-    nothing.
+    """Return the findings, followed by foreign records that may be the reason. If the feed waits for nothing,
+    these are left out.
     """
     waits = evidence.feed.status in (*LIVE, FeedState.PENDING)
     if not waits or findings[0].cause is Cause.NOTHING:

@@ -1,4 +1,5 @@
-"""Explains where a feed is behind the ranges: its sink takes no rows, or it has missing versions."""
+"""Explains in which log partitions a feed is behind the ranges, because its sink takes no rows or it has
+missing versions."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ _NO_SCANS: Final = "No scan is under way there: its sink has to follow first"
 
 
 def lag_findings(evidence: Evidence) -> list[Finding]:
-    """Return where the feed is detached, the worst first, then where it has missing versions; empty if
-    neither.
+    """Return findings about partitions where the feed is detached, the worst first, then where it has missing
+    versions.
 
-    For a partition where it is detached, its sink is the first cause, and missing versions come after that.
+    Returns an empty list if there are none. If the feed is detached in a partition, its sink is the first
+    cause, and missing versions follow from that.
     """
     detached = sorted(
         (each for each in evidence.workers.deliveries if each.state in (_SPOOLING, _STALLED)),
@@ -94,7 +96,10 @@ def _stalled(delivery: DeliveryEvidence) -> str:
 
 
 def _lagging(evidence: Evidence, detached: set[int]) -> Iterator[Finding]:
-    """Yield where the feed has missing versions, the lowest first; scans wait where it is ``detached``."""
+    """Yield findings about the partitions in which the feed has missing versions, the lowest first.
+
+    ``detached`` are the partitions in which the feed is detached: no scan is made for it there.
+    """
     places = sorted(evidence.workers.lagging, key=lambda each: (each.complete_to or ZERO, each.partition))
     for each in places[:SEVERAL]:
         yield _lagging_in(evidence, each, is_detached=each.partition in detached)
@@ -149,7 +154,7 @@ def _scans(evidence: Evidence, lagging: LaggingEvidence) -> str:
 
 
 def _reserve(lagging: LaggingEvidence) -> str:
-    """Return how much time is left before the feed fails, if it is little."""
+    """Return a sentence about the time that is left before the feed fails; empty if it is more than a day."""
     if lagging.gc_reserve_ms is None or lagging.gc_reserve_ms > _RESERVE_MS:
         return ""
     return (

@@ -1,5 +1,5 @@
-"""Explains why a log partition stands still, whatever its ranges do, and names partitions that nothing is
-known of.
+"""Explains why a log partition stands still, apart from its ranges, and names partitions of which nothing is
+known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNACKNOWLEDGED_MS: Final = 5_000  # younger rows are on their way
 
 
 def troubles(evidence: Evidence, partitions: Iterable[PartitionEvidence]) -> Iterator[Finding]:
-    """Yield what keeps these partitions from going on, if anything does."""
+    """Yield findings about what keeps these partitions from going on; none if nothing does."""
     for partition in partitions:
         yield from _standing(evidence, partition)
         yield from _unacknowledged(partition)
@@ -34,9 +34,9 @@ def unseen(evidence: Evidence) -> Iterator[Finding]:
 
 
 def absent_partitions(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the partitions that no worker described.
+    """Yield a finding about the partitions that no worker described, if there are any.
 
-    If there are any, yield the workers that did not answer as well.
+    In this case yield findings about the workers that did not answer as well.
     """
     known = {each.partition for each in evidence.workers.partitions}
     absent = [number for number in range(evidence.workers.log_partitions) if number not in known]
@@ -52,7 +52,7 @@ def absent_partitions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def silent_workers(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the workers that did not answer."""
+    """Yield a finding for each worker that did not answer."""
     for sentence in evidence.workers.silent:
         yield Finding(Cause.WORKERS, sentence)
 

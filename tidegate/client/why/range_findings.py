@@ -28,7 +28,7 @@ class RangeFindings:
         self._keys = keys
 
     def of(self, facts: RangeFacts) -> Finding:
-        """Return what the range waits for."""
+        """Return the finding that says what the range waits for."""
         match facts.condition:
             case Condition.QUARANTINED:
                 return self._quarantined(facts)

@@ -69,7 +69,8 @@ def worker_urls(data_dirs: Iterable[Path], app_id: str) -> tuple[list[str], list
 def fetch_status(url: str, timeout_s: float) -> dict[str, Any]:
     """Return the worker's ``/status``.
 
-    Raises ``RetryError`` for no answer, ``InputError`` for another program's.
+    Raises ``RetryError`` if there is no answer, and ``InputError`` if the answer is not a worker's, or the
+    worker refuses to give it.
     """
     return _fetch(url, "/status", timeout_s)
 
@@ -83,9 +84,9 @@ def fetch_ranges(url: str, span: Span, timeout_s: float) -> dict[int, RangesIn]:
 
 
 def read_ranges(found: dict[str, Any], url: str) -> dict[int, RangesIn]:
-    """Return what the worker at ``url`` says at ``/ranges``, by log partition.
+    """Read the answer of the worker at ``url`` to ``/ranges``, by log partition.
 
-    Raises ``InputError`` for another version's answer.
+    Raises ``InputError`` for the answer of another version.
     """
     try:
         return {whole(row, "partition"): RangesIn.from_json(row) for row in items(found, "partitions")}

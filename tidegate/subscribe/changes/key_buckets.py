@@ -1,9 +1,9 @@
-"""The newest row of each key of a snapshot that may be larger than memory.
+"""Finds the newest row of each key, for a snapshot that may be larger than memory.
 
-1. Rows come in any order. Those that have no room in memory go to a store, in a *bucket* for each hash of
-   their keys: all versions of a key are in one bucket.
+1. Rows come in any order. Rows that have no room in memory go to a store, in 64 *buckets*. A digit of the
+   hash of a row's key says which bucket the row goes to. So all versions of a key are in one bucket.
 2. One bucket at a time is read back, and only the newest row of each of its keys is kept. A bucket that has
-   no room in memory is first distributed again, by other digits of the hash.
+   no room in memory is first distributed to 64 buckets again, by the next digit of the hash.
 
 A block of a store has the numbers of its rows' partitions (4 bytes each), the hashes of their keys (8 bytes
 each), then what `spilled_rows` packs.
@@ -59,7 +59,7 @@ class KeyBuckets:
     )
 
     def __init__(self, store: BlockStore, chunk_bytes: int, level: int = 0) -> None:
-        """``level`` is the digit of the hashes by which rows are distributed."""
+        """``level`` says which digit of the hashes distributes the rows: 0 is the lowest digit."""
         self._store = store
         self._chunk_bytes = chunk_bytes
         self._level = level
@@ -83,7 +83,7 @@ class KeyBuckets:
                 self._move_out(newest)
 
     def chunks(self) -> Iterator[OpenedRows]:
-        """Yield the newest rows of all keys, deletions too; each key is in one chunk.
+        """Yield the newest rows of all keys, deletions too. A key is in exactly one chunk.
 
         Rows that were yielded are not kept.
         """

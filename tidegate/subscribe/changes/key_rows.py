@@ -1,4 +1,4 @@
-"""The row that each key has. It gives the row before a change where records do not have it."""
+"""Tables of the row that each key has. They give the row before a change if the records do not have it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 from tidegate.subscribe.updates.row_size import row_bytes
 from tidegate.subscribe.updates.update import RowValues
 
-#: A key, and the row that it has from now on: ``None`` for none.
+#: A key, and the row that it has from now on; ``None`` if it has no row any more.
 KeyChange: TypeAlias = tuple[bytes, RowValues | None]
 
 #: The bytes that a row takes in a table in memory, beside its key and its values.
@@ -18,10 +18,10 @@ _PLACE_BYTES: Final = 100
 
 
 class KeyRows(Protocol):
-    """A table of rows by their keys, which are the bytes of records.
+    """A table of rows by key. The keys are those of the records, as bytes.
 
-    Its rows are those at its ``frontier``. Rows and frontier become durable together: otherwise a resume
-    would find rows of another time.
+    It has the rows as of its ``frontier``. Rows and frontier become durable together: otherwise a resume
+    would find rows of another time than the frontier.
     """
 
     @property
@@ -32,7 +32,8 @@ class KeyRows(Protocol):
         """Set a key's row, or remove it for ``None``. Return the row that it had before."""
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
-        """Do the same for each change, in order; a table on disk reads all keys in one go.
+        """Make several changes in their order, as ``replace`` does. A table on disk reads all their keys
+        together.
 
         Returns the row before each change. If a key comes again, the row before its second change is the row
         that its first change set.
@@ -51,7 +52,7 @@ class MemoryKeyRows:
     __slots__ = ("_held", "_rows", "frontier")
 
     def __init__(self, share: ProcessShare | None = None) -> None:
-        """``share`` bounds what the rows take, together with others."""
+        """``share`` bounds the memory of these rows, together with that of the share's other users."""
         self._rows: dict[bytes, RowValues] = {}
         self._held = HeldRows(share)
         self.frontier = ZERO_FRONTIER
@@ -61,7 +62,7 @@ class MemoryKeyRows:
         return self.replace_all([(key, row)])[0]
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
-        """Do the same for each change, in order; returns the row before each change.
+        """Make several changes in their order, as ``replace`` does. Return the row before each change.
 
         Raises ``LimitExceeded`` if the share has no room.
         """

@@ -24,7 +24,9 @@ class KeySchema:
     __slots__ = ("_frame", "_rows")
 
     def __init__(self, rows: KeyRows) -> None:
-        """``rows`` are the subscription's: after a resume their keys count as the keys before."""
+        """``rows`` is the subscription's table of rows by key. After a resume one of its keys counts as the
+        first key.
+        """
         self._rows = rows
         self._frame: bytes | None = None
 

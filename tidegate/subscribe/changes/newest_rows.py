@@ -1,4 +1,4 @@
-"""The newest row of each key, as bytes: a snapshot in the making."""
+"""The newest row of each key, as bytes, while the rows of a snapshot come in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from tidegate.subscribe.gate.opened_rows import OpenedRows, joined_rows
 from tidegate.subscribe.updates.process_share import HeldRows, ProcessShare
 
-#: At least so many rows that are not the newest of their keys are kept before such rows are dropped.
+#: Rows that are not the newest of their keys are dropped only when there are more of them than this.
 _STALE_ROWS: Final = 50_000
 
 
@@ -15,13 +15,14 @@ class NewestRows:
     """Takes the rows of one topic in the order of their timestamps, and keeps the last of each key.
 
     The rows stay as columns, and for each key the position of its row in them is kept: an object for each row
-    would keep the garbage collector busy. When there are many older rows, these are dropped.
+    would keep the garbage collector busy. When too many rows are not the newest of their keys, these are
+    dropped.
     """
 
     __slots__ = ("_at", "_count", "_held", "_parts")
 
     def __init__(self, share: ProcessShare | None = None) -> None:
-        """``share`` bounds what the rows take, together with others."""
+        """``share`` bounds the memory of these rows, together with that of the share's other users."""
         self._held = HeldRows(share)
         self._parts: list[OpenedRows] = []
         #: The number of rows of the parts.
@@ -29,7 +30,7 @@ class NewestRows:
         self._at: dict[bytes, int] = {}
 
     def add_rows(self, rows: OpenedRows) -> None:
-        """Add rows that are not below those that were added before.
+        """Add rows in the order of their timestamps. None is below a row that was added before.
 
         Raises ``LimitExceeded`` if the share has no room.
         """

@@ -1,8 +1,9 @@
-"""Decodes the rows of an opening, thousands in one go: each as the row before it and the row itself.
+"""Decodes the versions of an opening, thousands together. Each gives the row before it and the row that it
+sets.
 
-A row that waits as bytes has the wrapped envelope, and is decoded by `WrappedValues`. The general decoder
-decodes the rows that `WrappedValues` refuses, so that errors are the same, and the rows that may have a
-member twice.
+A version that waits as bytes has the wrapped envelope, and is decoded by `WrappedValues`. The general decoder
+decodes versions that `WrappedValues` refuses, so that the errors are those of the general decoder. It also
+decodes versions in which a JSON member may stand twice.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _Rows = list[RowValues | None]
 
 
 class PlainChanges:
-    """Makes the rows before and after of one relation's versions, in the order of its columns."""
+    """Makes the row before and the row after each version of one relation. Values are in the order of its
+    columns.
+    """
 
     __slots__ = (
         *("_before", "_exact_from", "_form", "_key", "_key_rows", "_keys", "_lines"),
@@ -66,7 +69,7 @@ class PlainChanges:
     def begin(self, opened: OpenedRows, decode: DecodeRow) -> _Rows:
         """Return the row that each version sets; ``None`` for a deletion.
 
-        Each version is the first of its key.
+        The caller gives only one version of each key. The rows that the keys had before are not looked at.
 
         Raises as ``RowUpdates.updates`` does.
         """
@@ -78,7 +81,8 @@ class PlainChanges:
     def pairs(self, opened: OpenedRows, decode: DecodeRow) -> tuple[_Rows, _Rows]:
         """Return the row before each version, and the row that it sets; ``None`` for no row.
 
-        Where the row before is not known, a deletion has a row of its key and NULLs before it.
+        If the row before comes from nowhere (`RowBefore.NOWHERE`), the row before a deletion has its key and
+        NULLs, and there is none before any other version.
         """
         before, after = self._decoded(opened, decode)
         if self._before is RowBefore.KEY_ROWS:
@@ -89,7 +93,10 @@ class PlainChanges:
         return self._shown(before), self._shown(after)
 
     def updates(self, opened: OpenedRows, decode: DecodeRow) -> list[Update]:
-        """Return the updates of all versions, retractions first. Raises as ``RowUpdates.updates`` does."""
+        """Return the updates of all versions; of each version the retraction comes first.
+
+        Raises as ``RowUpdates.updates`` does.
+        """
         updates: list[Update] = []
         times = map(Timestamp, opened.walls.tolist(), opened.logicals.tolist())
         for time, before, after in zip(times, *self.pairs(opened, decode), strict=True):
@@ -157,7 +164,7 @@ class PlainChanges:
         return before, row_of(self._lines, version)
 
     def _key_alone(self, opened: OpenedRows, at: int, decode: DecodeRow) -> RowValues:
-        """Return a row with only its primary key, and NULLs. The key is read from the key of its record."""
+        """Return a row that has NULLs except in its primary key, which is read from the key of the record."""
         if opened.records[at] is None:
             key = self._keys.values(opened.keys[at])
             if len(key) == len(self._key):

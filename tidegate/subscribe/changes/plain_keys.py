@@ -27,7 +27,7 @@ class PlainKeys:
             return False
 
     def values(self, key: bytes) -> Sequence[Any]:
-        """Return the values of a key; none if it is no array."""
+        """Return the values of a key; an empty sequence if it is no array."""
         try:
             return self._decoder.decode(key)
         except REFUSALS:

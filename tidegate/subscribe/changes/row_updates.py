@@ -2,9 +2,9 @@
 
 | where the row before comes from | when |
 |---|---|
-| the record (``diff``) | the feed writes it there: no state at all |
-| a table of rows by key | otherwise: one read and one write a change |
-| nowhere | ENVELOPE UPSERT by the primary key |
+| the record | the feed has ``diff``; no state is kept |
+| nowhere | the feed has no ``diff``: ENVELOPE UPSERT by the primary key, without a query |
+| a table of rows by key | in all other cases; each change costs one read and one write |
 
 If the row before comes from nowhere, a deletion retracts a row with the key and NULLs: ENVELOPE UPSERT shows
 only the key of a deleted row. A version that changes nothing is shown as an upsert.
@@ -60,7 +60,7 @@ class RowUpdates:
         self._as_of = as_of
 
     def updates(self, versions: Sequence[RowVersion]) -> list[Update]:
-        """Return the updates of some versions, retractions first.
+        """Return the updates of some versions; of each version the retraction comes first.
 
         Raises ``SchemaMismatch`` and ``UnreadableRow``.
         """

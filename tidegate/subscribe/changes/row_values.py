@@ -25,10 +25,11 @@ class RowLines:
         """Return the row's values.
 
         A row of an older version of the table has NULL in columns that came later. A row at or above
-        ``Relation.exact_from`` is not of an older version. It has exactly the relation's columns, or its
-        version came after the relation was made.
+        ``Relation.exact_from`` is not of an older version. If it does not have exactly the relation's
+        columns, it is of a version that came after the ``Relation`` was made.
 
-        Raises ``SchemaMismatch``, which names the columns that are too many or too few.
+        Raises ``SchemaMismatch`` for a row with a wrong set of columns. The error names the columns that it
+        has beyond the relation's, and those that it lacks.
         """
         columns = self._relation.columns
         if len(row) == self._width:

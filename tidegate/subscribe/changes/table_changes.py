@@ -1,7 +1,8 @@
 """All changes of a table between two frontiers, decoded once for all subscriptions of the table.
 
 One `TableChanges` follows another without a gap: it begins at the frontier at which the one before it ends.
-So a subscription at any frontier finds where to go on, also within one of them (`TableChanges.after`).
+So a subscription at any frontier finds where to go on, also if its frontier lies within a `TableChanges`
+(`TableChanges.after`).
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from tidegate.subscribe.updates.update import RowValues
 
 #: The row before a change and the row after it; ``None`` for no row.
 RowPair: TypeAlias = tuple[RowValues | None, RowValues | None]
-#: The rows of a first snapshot may wait undecoded for so many keys. Of each key only the last row is decoded.
+#: The rows of a first snapshot wait undecoded until they have more than this many keys. Then the last row of
+#: each key is decoded.
 _FILL_ROWS: Final = 50_000
-#: The bytes that a decoded row takes beside its values, and those of changes without rows.
+#: The bytes that a decoded row takes beside its values, and the bytes that a `TableChanges` without rows
+#: takes.
 _ROW_BYTES: Final = 300
 _CHANGES_BYTES: Final = 1_000
 
@@ -45,7 +48,8 @@ class TableChanges:
 
     Attributes:
         before: the frontier at which they begin.
-        frontier: where they end: every change below it is in these changes, or in earlier ones.
+        frontier: the frontier at which they end: every change below it is in these changes, or in earlier
+            ones.
         times: the timestamps that have changes, ascending.
         pairs: the changes of each of these timestamps.
         offsets: where a subscription reads on after it has taken these changes.
@@ -69,10 +73,11 @@ class TableChanges:
         )
 
     def first(self, count: int) -> TableChanges:
-        """Return the changes of the first ``count`` timestamps, which are fewer than all.
+        """Return the changes of the first ``count`` timestamps. ``count`` is less than the number of
+        timestamps.
 
-        They end at the first timestamp that is left out. But their offsets are those after all changes: a
-        subscription that has taken only the first changes cannot read on from there.
+        The result ends at the first timestamp that is left out. But its offsets are those after all changes:
+        a subscription that has taken only the first changes cannot read on from there.
         """
         end, pairs = Frontier(self.times[count]), self.pairs[:count]
         held_bytes = self.held_bytes * sum(map(len, pairs)) // max(sum(map(len, self.pairs)), 1)
@@ -121,7 +126,9 @@ class TableFollower:
         self.frontier = Frontier(ZERO)
 
     def follow(self, opening: GateOpening, offsets: Mapping[FeedPartition, int]) -> TableChanges | None:
-        """Follow an opening; ``None`` while the table fills. ``offsets`` are the gate's after the opening.
+        """Take an opening, and return its changes; ``None`` until the first snapshot is complete.
+
+        ``offsets`` are the gate's offsets after the opening.
 
         Raises ``SchemaMismatch``, ``UnreadableRow``, and what the table of rows raises.
         """

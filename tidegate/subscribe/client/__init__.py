@@ -1,1 +1,2 @@
-"""The consumer's side: it takes rows of any SUBSCRIBE, and gives complete batches and tokens to resume."""
+"""The consumer's side: it takes rows of any SUBSCRIBE, and gives complete batches, and tokens from which to
+resume."""

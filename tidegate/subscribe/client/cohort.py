@@ -42,7 +42,7 @@ class Cohort:
     def __init__(self, members: Iterable[str], *, resumed: bool = False) -> None:
         """``resumed`` says that the members were begun without snapshots, at one frontier.
 
-        ``ValueError`` for no members.
+        Raises ``ValueError`` if there are no members.
         """
         self._held: dict[str, list[Update]] = {name: [] for name in members}
         if not self._held:

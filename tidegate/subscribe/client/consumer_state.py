@@ -1,4 +1,4 @@
-"""The state machine of a consumer: holds rows back until a progress row closes them.
+"""The state machine of a consumer: it holds rows back until a progress row says that they are complete.
 
 1. The first row is a progress row: the *opening* frontier, at AS OF. It releases nothing.
 2. A data row is held. A data row below the last frontier breaks the protocol.
@@ -6,7 +6,8 @@
    An equal frontier releases nothing, a lower frontier breaks the protocol. Empty batches are released as
    well, so that the token moves on when nothing changes.
 4. The first batch is the snapshot's, unless the stream was resumed.
-5. A clean end releases what is held; an error discards it, and the token stays where it was.
+5. If the stream ends without an error, all rows that are held are released. If it ends with an error, they
+   are dropped, and the frontier to resume from stays as it was.
 
 A batch keeps each row at its own timestamp. It never adds up rows of different timestamps, for two reasons. A
 deletion and a new insertion would lose their order. And a consumer knows a repeated row by its timestamp.
@@ -42,11 +43,11 @@ class ReleasedBatch:
 
 
 class ConsumerState:
-    """One stream. After an error each call raises the same error.
+    """The state of a consumer of one stream. After an error each call raises the same error.
 
     Attributes:
-        frontier: what to resume from: everything below it was released; ``None`` before the first batch,
-            when a resume would have to begin with the snapshot again.
+        frontier: the frontier to resume from: everything below it was released. ``None`` before the first
+            batch: then a consumer can only begin again with the snapshot.
     """
 
     __slots__ = (
@@ -78,7 +79,10 @@ class ConsumerState:
         return self._columns.names
 
     def push(self, row: Sequence[Any]) -> ReleasedBatch | None:
-        """Take a row as it was received. Raises ``ProtocolError`` if it cannot follow the rows before it."""
+        """Take a row as it was received. Return the batch that it releases; ``None`` if it releases none.
+
+        Raises ``ProtocolError`` if the row cannot follow the rows before it.
+        """
         with self._first_error:
             return self._push(row)
 

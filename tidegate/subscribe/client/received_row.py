@@ -52,7 +52,7 @@ class ReceivedRow:
 
 
 class ReceivedColumns:
-    """Decodes rows whose columns have these names."""
+    """Decodes rows whose columns have the names of a header."""
 
     __slots__ = ("_diff", "_progressed", "_state", "_time", "_values", "_width", "names")
 
@@ -88,10 +88,12 @@ class ReceivedColumns:
 
 
 def _own_columns(header: Sequence[str]) -> list[str]:
-    """Return SUBSCRIBE's own columns, which a server sends first.
+    """Return the names of SUBSCRIBE's own columns.
 
-    A relation may have columns of the same names after them. If no timestamp with a diff or state is in
-    front, SUBSCRIBE's columns are found by their names, wherever they stand, unless a name stands twice.
+    A server sends these columns first, and a relation's columns after them may have the same names. If the
+    header does not begin with a timestamp and a diff or state, a consumer has put its own query around
+    SUBSCRIBE. Then the columns are found by their names, wherever they stand. This is not done if one of the
+    names stands twice.
     """
     marks = {DIFF_COLUMN, STATE_COLUMN}
     own: list[str] = []

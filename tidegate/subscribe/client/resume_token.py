@@ -28,7 +28,7 @@ from tidegate.subscribe.updates.frontier import Frontier, resume_as_of
 
 TOKEN_FORMAT: Final = 1
 _PLAIN_NUMBER: Final = re.compile(r"0\.(?P<number>[0-9]{10,20})")
-#: Enough for 20,000 partitions. tidegate writes no longer token.
+#: Enough for 20,000 partitions. tidegate never writes a token that is longer than this.
 _MOST_CHARACTERS: Final = 4 * 1024 * 1024
 
 

@@ -1,7 +1,7 @@
 """The rows of a table after some batches: the fold of a subscription's rows, in each of its modes.
 
-In diff mode the table counts the copies of each row. In an envelope mode it has one row a key. After a
-violation a key is unknown, and its later rows cannot be trusted, because Materialize's rule looks at one
+In diff mode the table counts the copies of each row. In an envelope mode it has one row for each key. After a
+key violation the key is unknown: its later rows cannot be trusted, because Materialize's rule looks at one
 timestamp only. Only a new snapshot makes the key known again.
 """
 
@@ -25,7 +25,8 @@ _NO_ROW: Final[tuple[RowValues, int]] = ((), 0)
 
 
 class TableState(NamedTuple):
-    """The rows of the table at one timestamp. ``call`` is ``snapshot`` for the first, else ``updated``."""
+    """The rows of the table at one timestamp. ``call`` is ``snapshot`` for the snapshot's, else
+    ``updated``."""
 
     call: str
     time: Timestamp
@@ -39,10 +40,10 @@ class TableContents:
     values are the key, and the last ``value_width`` of them are what the key holds after the change.
 
     Attributes:
-        with_debts: whether rows may be retracted that never came, because the table lacks rows: those before
-            a subscription without a snapshot, and those that were skipped where history was lost. Such a row
-            is counted below zero, and not shown.
-        unknown_keys: keys that were violated, by their identities.
+        with_debts: whether a row may be retracted that never came. This happens if the table lacks rows:
+            those from before a subscription without a snapshot, or those that were skipped after a loss of
+            history. Such a row is counted below zero, and not shown.
+        unknown_keys: the keys that had a violation, by their identities.
     """
 
     __slots__ = ("_counts", "_key_width", "_value_width", "unknown_keys", "with_debts")
@@ -55,7 +56,7 @@ class TableContents:
         self.unknown_keys: dict[Hashable, RowValues] = {}
 
     def restore(self, rows: Iterable[RowValues]) -> None:
-        """Add rows that ``rows`` returned earlier, and that the consumer stored with its token."""
+        """Add rows that the method ``rows`` returned earlier, and that the consumer stored with its token."""
         for row in rows:
             identity = self._identity(row)
             self._counts[identity] = (row, self._counts.get(identity, _NO_ROW)[1] + 1)
@@ -109,7 +110,7 @@ class TableContents:
         return after != before
 
     def _identity(self, values: RowValues) -> Hashable:
-        """Return what a row is found by: its key, or all that is written of it."""
+        """Return the identity by which a row is found: that of its key, or in diff mode that of its text."""
         return row_identity(values[: self._key_width]) if self._key_width else written_identity(values)
 
     def _count(self, identity: Hashable, row: ReceivedRow) -> None:

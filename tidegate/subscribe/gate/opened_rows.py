@@ -17,7 +17,7 @@ from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below, 
 #: The bytes that a row takes beside its key and value.
 _ROW_BYTES: Final = 200
 
-#: Decodes the row at a place.
+#: A function that decodes the record of a row, which is in the given partition.
 DecodeRow = Callable[[FeedPartition, FeedRecord], RowRecord]
 
 
@@ -47,7 +47,8 @@ class OpenedRows:
         return sum(map(len, self.keys)) + sum(map(len, filter(None, self.values))) + _ROW_BYTES * len(self)
 
     def split(self, bound: Timestamp) -> int:
-        """Count the rows at or below a timestamp: they come first."""
+        """Return how many rows are at or below a timestamp. These rows come first, so this is also the
+        position of the first row above it."""
         return int(np.count_nonzero(at_or_below(self.walls, self.logicals, bound)))
 
     def part(self, begin: int, end: int) -> OpenedRows:
@@ -150,7 +151,8 @@ def joined_rows(parts: Sequence[OpenedRows]) -> OpenedRows:
 
 
 def key_hashes(topic: str, keys: Sequence[bytes]) -> IntColumn:
-    """Return a number for each key of a topic. Two keys, or keys of two topics, very rarely have the same."""
+    """Return a number for each key of a topic. Two keys, or keys of two topics, very rarely have the same
+    one."""
     hashes: IntColumn = np.fromiter(map(hash, keys), np.int64, len(keys)) ^ hash(topic)
     return hashes
 

@@ -23,7 +23,7 @@ from tidegate.subscribe.gate.opened_rows import OpenedRows, differs, key_hashes
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, at_or_below
 
 VERSIONS_KEPT: Final = 100_000
-#: Openings of few rows share a block of at most so many versions.
+#: Openings of few rows share a block, which has at most this many versions.
 _BLOCK_VERSIONS: Final = 1_000
 
 
@@ -78,7 +78,8 @@ class RecentVersions:
         self._parts_count = 0
 
     def add_part(self, rows: OpenedRows) -> None:
-        """Remember rows in any order; ``end_parts`` says that all were given."""
+        """Remember some of the rows that are delivered in parts, in any order. ``end_parts`` ends the
+        parts."""
         self._parts_count += len(rows)
         if self._parts_count <= self._most:
             self._parts.append(_block(rows))
@@ -88,7 +89,8 @@ class RecentVersions:
     def end_parts(self, up_to: Timestamp) -> None:
         """Note that all rows up to a timestamp were given in parts. They are above all earlier rows.
 
-        If there are more of them than can be remembered, none is remembered.
+        If there are more of them than can be remembered, no version is remembered, and the floor is
+        ``up_to``.
         """
         parts, count = self._parts, self._parts_count
         self._parts, self._parts_count = [], 0
@@ -114,9 +116,10 @@ class RecentVersions:
             self._forget(self._count - self._most)
 
     def require_repeats(self, place: FeedPartition, rows: RowChunk, delivered: Timestamp) -> None:
-        """Require that rows are copies of delivered ones.
+        """Require that rows above the floor are exact copies of delivered rows.
 
-        Raises ``LateRow`` for a row that was not delivered, ``RepeatDiffers`` for one with another value.
+        Raises ``LateRow`` for a row that was not delivered, and ``RepeatDiffers`` for a row that was
+        delivered with another value. ``delivered`` is only shown in the error.
         """
         keys = key_hashes(place.topic, rows.keys)
         for at in np.flatnonzero(~rows.up_to(self.floor)).tolist():
@@ -151,7 +154,8 @@ class RecentVersions:
 
 
 def late_row(place: FeedPartition, offset: int, updated: Timestamp, promise: str) -> LateRow:
-    """Return the error for a new row at a timestamp that ``promise``, a clause, says is complete."""
+    """Make the error for a new row at a timestamp that was complete. ``promise`` is the clause of its text
+    that says why the timestamp was complete."""
     return LateRow(
         f"The row at offset {offset} of {place} is new and has the timestamp {updated}, but {promise}: its "
         "markers promised too much. Nothing more is read; `tidegate verify` tells more",

@@ -20,7 +20,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 #: About how many bytes a row takes in memory beside its key and value: for objects and numbers of columns.
 _ROW_BYTES: Final = 160
-#: A decoded row takes about so many times the bytes of its value.
+#: A decoded row takes about this many times the bytes of its value.
 _DECODED: Final = 10
 
 

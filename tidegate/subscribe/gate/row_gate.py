@@ -8,17 +8,18 @@
 2. A marker ends its partition's segment. The *minimum* is the lowest of the last markers of all partitions.
 3. When the minimum rises to M, the rows at or below M are sorted by timestamp, and exact copies are
    dropped. Everything up to M is complete: the frontier is ``M.next()``.
-4. If the rows that wait take more memory than they may, all rows of the partition with the largest part of
-   this memory are moved to a store. They are taken back in step 3. If the rows that are complete, in memory
-   and in the store, take more than an eighth of that memory, the gate opens in several steps, each up to a
-   timestamp below M. The reason is that rows are decoded when they are delivered, and then take several times
-   their bytes.
+4. If the rows that wait take more memory than they may (`Spill.budget_bytes`), all rows of the partition with
+   the largest part of this memory are moved to a store. They are taken back in step 3. If the rows that are
+   complete, in memory and in the store, take more than an eighth of that memory (`Spill.opening_bytes`), the
+   gate opens in several steps, each up to a timestamp below M. The reason is that rows are decoded when they
+   are delivered, and then take several times their bytes.
 5. All rows of a snapshot may have the same timestamp. Therefore rows up to `GateStart.parts_up_to` are let
    through in *parts*, each with as many rows as step 4 allows, unsorted and with copies. The frontier of a
    part is the frontier before it, because nothing more is complete. After the last part comes an opening
    without rows. Its frontier says that all rows of the snapshot were there.
 
-Step 1 has the rule of TiCDC's reference consumer, where dropping rows by a higher watermark had lost data.
+Step 1 has the rule of TiCDC's reference consumer. An earlier rule there dropped rows by a higher watermark,
+and lost data.
 """
 
 from __future__ import annotations
@@ -170,11 +171,13 @@ class RowGate:
 
     @property
     def minimum(self) -> Timestamp:
-        """The lowest of the last markers of all partitions, or where the gate began if that is higher."""
+        """The lowest of the last markers of all partitions, or the timestamp at which the gate began if that
+        is higher."""
         return min(wait.bound for wait in self._waits.values())
 
     def bound_of(self, place: FeedPartition) -> Timestamp:
-        """Return the last marker of a partition, or where the gate began if that is higher."""
+        """Return the last marker of a partition, or the timestamp at which the gate began if that is
+        higher."""
         return self._wait_of(place).bound
 
     def waiting_of(self, place: FeedPartition) -> int:
@@ -186,14 +189,17 @@ class RowGate:
         return self._wait_of(place).bound > self.minimum
 
     def mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
-        """Take a marker for a partition; ``offset`` is where it stands. Raises ``MarkerFell``."""
+        """Take a marker for a partition; ``offset`` is its record's own offset.
+
+        Raises ``MarkerFell`` if it is below the partition's last marker.
+        """
         with self._first_error:
             self._mark(place, resolved, offset)
 
     def _mark(self, place: FeedPartition, resolved: Timestamp, offset: int) -> None:
         wait = self._wait_of(place)
         if resolved <= wait.silent_to and wait.marker <= wait.silent_to:
-            return  # it is a former feed's, or nothing above what was delivered
+            return  # it may be a former feed's, or is not above what was delivered
         require_risen(place, offset, resolved, wait.marker)
         wait.pass_marker(resolved)
 

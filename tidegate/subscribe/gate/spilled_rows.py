@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from tidegate.hlc import Timestamp
 from tidegate.subscribe.gate.row_chunk import IntColumn, RowChunk, joined_chunks, memory_of
 
-#: The rows of a block take about so much memory: a block that is read back must not fill the memory again.
+#: About how many bytes of memory the rows of a block take. Blocks are small, so that a block that is read
+#: back does not fill the memory again.
 BLOCK_BYTES: Final = 2 << 20
 BUDGET_BYTES: Final = 64 << 20
 #: The rows of an opening take the budget divided by this, before they are decoded: decoded rows take several
@@ -114,7 +115,7 @@ def packed(chunks: Sequence[RowChunk]) -> bytes:
 
 
 def unpacked(block: bytes) -> RowChunk:
-    """Decode the rows of a block; their values stay as they are."""
+    """Return the rows of a block. Their values stay as bytes."""
     count = int.from_bytes(block[:4], "little")
     offsets, walls, logicals = (_longs(block, 4 + 8 * count * at, count) for at in range(3))
     key_lengths, value_lengths = (_lengths(block, 4 + 24 * count + 4 * count * at, count) for at in range(2))

@@ -37,7 +37,7 @@ _ZERO, _NINE = ord("0"), ord("9")
 
 
 def has_stamp(decoder: RecordDecoder) -> bool:
-    """Whether ``stamp`` knows the decoder's values."""
+    """Whether ``stamp`` can read the timestamps of the values that this decoder decodes."""
     return (
         isinstance(decoder, JsonDecoder)
         and decoder.envelope is Envelope.WRAPPED
@@ -62,9 +62,10 @@ def stamp(value: bytes | None) -> Timestamp | None:
 
 
 def usual_stamps(values: Sequence[bytes | None]) -> tuple[IntColumn, IntColumn, Mask]:
-    """Return the walls and logical parts of wrapped values, and the mask of the values that could be read.
+    """Return the wall and logical parts of wrapped values' timestamps, and the mask of the values that could
+    be read.
 
-    The others have zeros here: ``stamp`` has to read them.
+    The values that could not be read have zeros. They have to be read with ``stamp``.
     """
     ends = [b"" if value is None else value[-_END_BYTES:] for value in values]
     whole = np.fromiter(map(len, ends), np.int64, len(ends)) == _END_BYTES

@@ -16,7 +16,7 @@ from tidegate.subscribe.gate.stamps import has_stamp, stamp, usual_stamps
 
 
 class VersionReader:
-    """The decoders of a feed's topics."""
+    """Reads records with the decoders of a feed's topics."""
 
     __slots__ = ("_decoders", "_stamped")
 
@@ -25,7 +25,9 @@ class VersionReader:
         self._stamped = {topic for topic, decoder in decoders.items() if has_stamp(decoder)}
 
     def chunk(self, place: FeedPartition, records: RecordColumns) -> RowChunk | None:
-        """Return the rows among some records of one partition; ``None`` for no rows. No record is a marker.
+        """Return the rows among some records of one partition; ``None`` if there are no rows.
+
+        The caller has taken markers out.
 
         A tombstone only lets log compaction forget a key: it is no row. A row whose timestamp cannot be read
         without decoding is decoded. Raises ``UnreadableRow`` for a row that cannot be decoded.
@@ -86,7 +88,8 @@ class VersionReader:
 
 
 def require_risen(place: FeedPartition, offset: int, resolved: Timestamp, last: Timestamp) -> None:
-    """Raise ``MarkerFell`` for a marker at an offset that is below the last one of its partition."""
+    """Raise ``MarkerFell`` if the marker at an offset says a timestamp below that of its partition's last
+    marker."""
     if resolved < last:
         raise MarkerFell(
             f"The marker at offset {offset} for {place} says {resolved}, one before it {last}: another feed "

@@ -1,8 +1,9 @@
 """The rows of one partition that wait for the other partitions.
 
-The rows between two markers are a *segment*; they wait as bytes where they can. A segment begins after marker
-A and ends with marker M, so all of its rows are above A. None of them is complete before the minimum of all
-partitions is above A. Then the segment is looked at, once. Rows above the minimum are carried over.
+The rows between two markers are a *segment*. They wait as bytes if their timestamps can be read from the
+bytes. A segment begins after marker A and ends with marker M, so all of its rows are above A. None of them is
+complete before the minimum of all partitions is above A. Then the segment is looked at, once. Its rows above
+the minimum are carried over.
 
 Rows that are moved out of memory are no segment any more. They are in blocks, and each block is taken back
 when the minimum reaches its lowest timestamp.
@@ -25,7 +26,7 @@ class WaitingRows:
         begin: no row at or below it is taken.
         silent_to: no marker at or below it counts; it is at least ``begin``.
         marker: its last marker; zero before the first.
-        bound: all rows at or below it were read: the marker, or the gate's begin if that is higher.
+        bound: the timestamp up to which all rows were read: ``marker``, or ``begin`` if that is higher.
         next_offset: the offset after the last record that was read.
         memory_bytes: about how many bytes the rows take that wait in memory.
     """
@@ -63,7 +64,8 @@ class WaitingRows:
 
     @property
     def bytes(self) -> int:
-        """The number of bytes of the rows in memory. They are counted now, which takes 0.1 us a row."""
+        """The number of bytes of the keys and values in memory. Each call counts them, which takes 0.1 us a
+        row."""
         return sum(chunk.bytes for chunk in (*self._carried, *self._segments.chunks()))
 
     def add(self, chunk: RowChunk) -> None:
@@ -129,9 +131,10 @@ class WaitingRows:
         return complete
 
     def take_some_up_to(self, bound: Timestamp, most_bytes: int) -> list[RowChunk]:
-        """Take out about ``most_bytes`` of the rows at or below a bound, unsorted; none if there are none.
+        """Take out rows at or below a bound, unsorted, until they take ``most_bytes`` or all are taken.
 
-        ``bound`` is not above the partition's own bound. Raises ``SpillLost``.
+        The last chunk may exceed ``most_bytes``. ``bound`` is not above the partition's own bound. Raises
+        ``SpillLost``.
         """
         segments = self._segments.take_below(bound)
         self._carried += segments

@@ -1,4 +1,4 @@
-"""Wrapped values of JSON, decoded fast because the columns' names are known: thousands of them in one go.
+"""Decodes wrapped values of JSON, thousands together. It is fast because the names of the columns are known.
 
 This takes a sixth of the time of the general decoder (`JsonDecoder`). It refuses some values that the general
 decoder takes. If a value has a member twice, it takes the last one. So its caller has to give the general
@@ -24,7 +24,7 @@ REFUSALS: Final = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeEr
 _tuple_of = msgspec.structs.astuple
 #: The members of a wrapped value; the first two are always there.
 _BESIDE: Final = ("after", "updated", "before", "key", "mvcc_timestamp", "topic")
-#: ``maybe_twice`` goes through so many values at a time.
+#: ``maybe_twice`` goes through this many values at a time.
 _PIECE: Final = 2_000
 _QUOTE, _COLON, _SPACE = b'": '
 #: The decoder compares names with the text of the JSON, so it takes no name that JSON has to escape.
@@ -34,8 +34,9 @@ _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\]')
 class WrappedValues:
     """Decodes wrapped values whose rows have ``columns``; the ``optional`` ones may be absent.
 
-    A row is an object with the values of the columns in their order, ``UNSET`` for an absent column. If
-    ``members`` is given, values have exactly these members.
+    A row is decoded to an object with the values of the columns in their order, ``UNSET`` for an absent
+    column. If ``members`` is given, each wrapped value has exactly these members, such as ``after`` and
+    ``updated``.
 
     Values of one feed usually have the same members. Then a decoder that knows just these members decodes
     them, and the members of each value need not be counted. Columns whose names have a quote, a backslash or
@@ -112,7 +113,8 @@ def _decoder(row: Any, members: Sequence[str] | None) -> Any:
 
 
 def maybe_twice(values: Sequence[bytes], members: IntColumn) -> list[int]:
-    """Return the positions of the texts of JSON that may have a member twice: more members than were decoded.
+    """Return the positions of JSON texts that may have a member twice: they seem to have more members than
+    were decoded.
 
     ``members`` says how many were decoded of each text. A string in a value may look like a member: such a
     value is returned too, although it has no member twice.

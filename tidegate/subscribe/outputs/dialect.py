@@ -16,7 +16,7 @@ class Dialect(enum.Enum):
     | order within a timestamp, if none is asked for | retractions, then additions | by the row's values |
     | ties of WITHIN TIMESTAMP ORDER BY | retractions, then additions | by the row's values, then mz_diff |
     | the scale of a number, as in 1.0 and 1.00 | kept: they are two values | none: 1 |
-    | a lost timestamp in its error | an HLC decimal | its whole number, if it has no logical part |
+    | the timestamp in the error for lost history | an HLC decimal | a whole number if its logical part is 0 |
     """
 
     TIDEGATE = "tidegate"

@@ -31,7 +31,7 @@ INSERT, UPSERT, DELETE, KEY_VIOLATION = "insert", "upsert", "delete", "key_viola
 
 
 class KeyChange(NamedTuple):
-    """The change of a key: ``before`` and ``after`` are whole rows, ``None`` for none."""
+    """The change of a key. ``before`` and ``after`` are whole rows; ``None`` if there is no such row."""
 
     state: str
     key: RowValues
@@ -74,7 +74,7 @@ def keyed_groups(updates: Iterable[Update], key: tuple[int, ...]) -> list[tuple[
 
 
 def key_change(key: RowValues, updates: list[Update]) -> KeyChange:
-    """Return the change that its updates make to a key, as the table above says."""
+    """Return the change that its updates make to a key, as the table of this module says."""
     ordered = sorted(updates, key=lambda update: update.diff)
     state = _CLEAN.get(tuple(update.diff for update in ordered), KEY_VIOLATION)
     before = ordered[0].row if state in (DELETE, UPSERT) else None

@@ -81,7 +81,8 @@ class Outputs:
         return self._shape.header
 
     def opening(self) -> list[RowValues]:
-        """Return the rows before all others: with PROGRESS a progress row at AS OF."""
+        """Return the rows that come before all other rows: a progress row at AS OF with PROGRESS, else
+        none."""
         return self._progress_rows(self._bounds.as_of)
 
     def add_updates(self, updates: Iterable[Update]) -> None:

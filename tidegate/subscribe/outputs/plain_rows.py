@@ -1,4 +1,4 @@
-"""Rows of changes that need no consolidation: each version has another key or another timestamp.
+"""Makes the rows of changes that need no consolidation: no two versions have the same key and timestamp.
 
 This holds for a table without a query, as diffs or by its primary key: at one timestamp a key has one
 version, and rows of different keys differ. The result is that of `DiffRows` and `KeyedRows`, in the same
@@ -26,18 +26,19 @@ from tidegate.subscribe.updates.value_order import value_key, values_key
 
 #: Rows before or after some changes; ``None`` for no row.
 _Rows: TypeAlias = list[RowValues | None]
-#: The changes of one timestamp: what stands before their rows, and their positions, the last one excluded.
+#: The changes of one timestamp: the values that stand before each of their rows, the position of the first
+#: change, and the position after the last change.
 TimeGroup: TypeAlias = tuple[RowValues, int, int]
 #: Types whose values Python orders as SQL does; a ``Decimal`` of a row is a number.
 _NUMBERS: Final = frozenset({int, Decimal})
 _ORDERED: Final = frozenset({bool, bytes, str})
-#: Makes the rows that show changes, out of the rows before and after each change. It may set elements of both
-#: lists.
+#: A function that makes the rows that show changes. It takes the groups of the changes, the rows before each
+#: change and the rows after each change. It may set elements of the two lists.
 ShowChanges: TypeAlias = Callable[[Iterable[TimeGroup], _Rows, _Rows], list[RowValues]]
 
 
 def plain_rows(shape: OutputShape) -> ShowChanges:
-    """Return the function that shows changes of a statement without a query: by diffs, or by key."""
+    """Return the function that shows changes of a statement without a query: as diffs, or by key."""
     if not shape.key:
         return _shown_as_diffs
     changes = _KeyedChanges(shape)
@@ -96,8 +97,8 @@ def _groups_of_rows(groups: Sequence[TimeGroup]) -> IntColumn:
 def _first_numbers(rows: Sequence[RowValues]) -> NDArray[np.float64] | None:
     """Return the first value of each row, rounded; ``None`` if one of them is no number, or NaN.
 
-    If two rounded numbers differ, the numbers have the same order. If they are equal, the numbers may still
-    differ.
+    If two rounded numbers differ, the numbers themselves are in the same order. If they are equal, the
+    numbers themselves may still differ.
     """
     if not rows or not rows[0]:
         return None
@@ -158,7 +159,8 @@ class _KeyedChanges:
         return shown
 
     def _upserts_at_once(self, groups: Sequence[TimeGroup], before: _Rows, after: _Rows) -> list[RowValues]:
-        """Show changes that are in order, each of which has a row."""
+        """Show changes as rows of ENVELOPE UPSERT. They are in order, and each has a row before or after
+        it."""
         group_of = _groups_of_rows(groups).tolist()
         deleted = {at: before[at] for at, row in enumerate(after) if row is None}
         come: Any = after
@@ -191,9 +193,11 @@ class _KeyedChanges:
         return shown
 
     def _order_at_once(self, groups: Sequence[TimeGroup], before: _Rows, after: _Rows) -> list[int] | None:
-        """Return the order of all groups' changes if their keys are whole numbers.
+        """Return the positions of all changes, by group and then by key, if all keys are whole numbers of 64
+        bits.
 
-        ``None`` for other keys, and if a change has no row at all.
+        Returns ``None`` for other keys, for no changes, and if a change has no row before and no row after
+        it.
         """
         rows = [old if new is None else new for old, new in zip(before, after, strict=True)]
         if not rows or None in rows:
@@ -209,7 +213,8 @@ class _KeyedChanges:
         return order
 
     def _in_order(self, before: _Rows, after: _Rows, begin: int, end: int) -> tuple[_Rows, _Rows]:
-        """Return the changes of a group in the order of their keys, without those that have no row at all."""
+        """Return the changes of a group in the order of their keys. Changes with no row before and after are
+        left out, unless the group has only one change."""
         before, after = before[begin:end], after[begin:end]
         if end - begin == 1:
             return before, after

@@ -1,8 +1,8 @@
 """The messages that a server holds for one reader, and the rule for a slow one.
 
-For a slow reader tidegate stops reading, and drops nothing. Materialize ends a subscription if more than 128
-MiB of messages wait. Each message counts 1 KiB more than its size; the message that is being sent does not
-count. In Materialize the rows of one step must fit into 1 GB. Source: Materialize
+If a reader is slow, tidegate stops reading its source, and drops nothing. Materialize ends a subscription if
+more than 128 MiB of messages wait. Each message counts 1 KiB more than its size; the message that is being
+sent does not count. In Materialize the rows of one step must fit into 1 GB. Source: Materialize
 ``src/adapter/src/active_compute_sink.rs``.
 """
 
@@ -40,7 +40,11 @@ class ReaderBacklog:
         return self.waiting_bytes > self._backlog_bytes
 
     def add(self, message_bytes: int) -> None:
-        """Count a message. In Materialize's dialect raises ``ResultTooLarge`` and ``FellBehind``."""
+        """Count a message.
+
+        In Materialize's dialect raises ``ResultTooLarge`` for a message above ``result_bytes``, and
+        ``FellBehind`` if more than ``backlog_bytes`` wait.
+        """
         if self._dialect is Dialect.MATERIALIZE and message_bytes > self._result_bytes:
             raise ResultTooLarge(f"total result exceeds max size of {self._result_bytes} B")
         self._sizes.append(message_bytes + _MESSAGE_BYTES)

@@ -4,7 +4,7 @@
 |---|---|
 | diffs, WITHIN TIMESTAMP ORDER BY | mz_timestamp, [mz_progressed], mz_diff, the relation's |
 | ENVELOPE UPSERT | mz_timestamp, [mz_progressed], mz_state, KEY's in the order of its list, the others |
-| ENVELOPE DEBEZIUM | the same, but ``before_c`` of all others, then ``after_c`` of all others |
+| ENVELOPE DEBEZIUM | the same, but for the others c first every ``before_c``, then every ``after_c`` |
 
 Source: Materialize ``src/sql/src/plan/statement/dml.rs`` (``describe_subscribe``, ``plan_subscribe``).
 """

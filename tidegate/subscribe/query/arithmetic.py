@@ -92,7 +92,7 @@ def calculate(operator: str, left: Any, right: Any) -> Number:
 
 
 def _has_value(operator: str, left: Any, right: Any) -> bool:
-    """Whether the result is not NaN. It is NaN if an operand is, and for infinities, as in oo - oo."""
+    """Whether the result is not NaN. It is NaN if an operand is, and for some infinities, as in oo - oo."""
     if type(left) is int or (_is_finite(left) and _is_finite(right)):
         return True
     if left != left or right != right:

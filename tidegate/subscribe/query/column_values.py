@@ -121,7 +121,7 @@ _COMPARED: Final[Mapping[Kind, Read]] = {
     Kind.OID: _of_kind(Kind.OID, int),
     Kind.PG_LSN: _of_kind(Kind.PG_LSN, _lsn),
 }
-#: Types without an order here, and what may be compared or sorted by instead.
+#: Types without an order here, and for each the text that tells a user what to compare or sort by instead.
 UNORDERED: Final[Mapping[Kind, str]] = {
     **dict.fromkeys((Kind.ENUM, Kind.COLLATED_STRING), "the text, as in column::text, by its UTF-8 bytes"),
     Kind.INTERVAL: "the text that the feed writes, as in column::text, which = may compare",
@@ -134,7 +134,7 @@ UNORDERED: Final[Mapping[Kind, str]] = {
 
 
 def number_reader(sql_type: SqlType | None) -> Read | None:
-    """Return the function that reads a column's values; ``None`` where they are as the feed gives them."""
+    """Return the function that reads a column's values; ``None`` if they are used as the feed gives them."""
     return None if sql_type is None else _NUMBERS.get(sql_type.kind)
 
 
@@ -153,7 +153,7 @@ def order_reader(sql_type: SqlType | None) -> Read | None:
 def unordered_kind(sql_type: SqlType | None) -> Kind | None:
     """Return the kind because of which a type has no order: its own, or that of its elements.
 
-    ``None`` for a type that has one.
+    ``None`` for a type that has an order.
     """
     while sql_type is not None and sql_type.kind is Kind.ARRAY:
         sql_type = sql_type.element

@@ -11,7 +11,7 @@ from tidegate.subscribe.query.three_valued import Evaluate
 
 _INT, _FLOAT, _DECIMAL = (SqlType(kind) for kind in (Kind.INT, Kind.FLOAT, Kind.DECIMAL))
 _BOOL, _STRING = SqlType(Kind.BOOL), SqlType(Kind.STRING)
-#: Arithmetic with numbers of two types gives the type that is later here.
+#: Arithmetic with numbers of two types gives the type that has the larger number here.
 _WIDTHS: Final = {Kind.INT: 0, Kind.DECIMAL: 1, Kind.FLOAT: 2}
 _CAST: Final = "cast "
 _NAMED: Final[Mapping[str, SqlType]] = {

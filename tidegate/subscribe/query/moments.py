@@ -70,7 +70,10 @@ def timestamp_number(value: Any, *, zoned: bool = False) -> int:
 
 
 def timestamp_nanos(value: Any, *, zoned: bool = False) -> int:
-    """Do the same, as nanoseconds, for a value of a feed, which never has an infinity by its name."""
+    """Read a feed's TIMESTAMP or TIMESTAMPTZ as ``timestamp_number`` does, but without a rule for infinities.
+
+    A feed never writes an infinity by its name, but as a timestamp.
+    """
     if isinstance(value, str):
         found = _matched(_TIMESTAMP_TEXT, value)
         number = _days(found) * _DAY + (_clock(found) if found["hour"] else 0)

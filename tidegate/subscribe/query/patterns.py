@@ -23,13 +23,13 @@ MOST_CHARACTERS: Final = 65_536
 #: its runs stands, all of them may be compared.
 MOST_RUNS: Final = 16
 MOST_PIECE: Final = 1_000
-#: In a piece with several runs, only so many first characters of a run are searched for: at each call
+#: In a piece with several runs, only this many first characters of a run are searched for: at each call
 #: `str.find` first goes through the whole text that it searches for.
 _SOUGHT: Final = 64
 _PATTERNS_KEPT: Final = 128
 #: Longer patterns are read again for each row: a pattern that is kept may take twenty times its own bytes.
 _KEPT_CHARACTERS: Final = 1_000
-#: Each time that a piece was compared at so many places of a text, the steps are counted.
+#: Each time that a piece was compared at this many places of a text, the steps are counted.
 _LOOKS: Final = 1_000
 
 #: Characters that are equal without regard to case, beside those that ``lower`` makes equal. All of a group
@@ -46,7 +46,8 @@ _DOTTED: Final = "\u0130"
 
 
 class _Piece(NamedTuple):
-    """The part of a pattern between two ``%``: its length in characters, and its texts by their offsets."""
+    """The part of a pattern between two ``%``: its length in characters, and its runs with their offsets in
+    it."""
 
     length: int
     runs: tuple[tuple[int, str], ...]
@@ -86,7 +87,7 @@ class _Piece(NamedTuple):
 
 
 def is_like(text: str, pattern: str, *, fold: bool = False, work: RowWork | None = None) -> bool:
-    """Whether the whole text is as the pattern says; with ``fold`` case does not matter.
+    """Whether the whole text matches the pattern; with ``fold`` case does not matter.
 
     Raises ``LimitExceeded`` for a pattern that takes too long, alone or with all other ``work``.
     """

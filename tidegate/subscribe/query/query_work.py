@@ -25,7 +25,7 @@ ROW_STEPS: Final = 200_000
 PIECE_STEPS: Final = 400_000
 WHOLE_STEPS: Final = 100_000_000
 NO_BOUND: Final = 1 << 62
-#: Up to so many steps for each row are always allowed in a result that has to come as a whole.
+#: In a result that has to come as a whole, this many steps for each row are always allowed.
 FREE_STEPS: Final = 200
 PAUSE_STEPS: Final = 2_000
 

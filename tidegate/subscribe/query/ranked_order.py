@@ -81,7 +81,10 @@ class Edge:
 
 
 class RankedOrder:
-    """The entries in their order; entries of one rank as they came. ``edges`` are kept up to date."""
+    """The entries in the order of their ranks. Entries of one rank are in the order in which they came.
+
+    ``edges`` are kept up to date.
+    """
 
     __slots__ = ("_edges", "_entries")
 

@@ -29,7 +29,7 @@ from tidegate.subscribe.updates.value_order import SortKey, ValueOrder, values_k
 
 #: PostgreSQL's own bound. A table with more columns can still be shown whole.
 _MOST_COLUMNS: Final = 1_664
-#: The bytes that a value takes in a row, and what it takes to sort by a value.
+#: The bytes that the place of a value takes in a row, and the bytes that a sort key takes beside its value.
 _PLACE_BYTES: Final = 8
 _KEY_BYTES: Final = 200
 #: The steps that it takes to keep a row in its order.
@@ -80,7 +80,7 @@ class _Sort:
     read: Read | None
 
     def key(self, row: RowValues, shown: RowValues, work: RowWork) -> _SortedBy:
-        """Return what to sort a row by. Raises ``LimitExceeded`` where ``work`` does."""
+        """Return the key that a row is sorted by. Raises ``LimitExceeded`` if ``work`` does."""
         value = self.evaluate(shown if self.over_output else row)
         work.look_at(value)
         by = value
@@ -99,8 +99,9 @@ class Selection:
 
     Attributes:
         columns: the names of its columns.
-        types: their SQL types; ``None`` where one is not known.
-        sources: the relation's column that each of them is; ``None`` for an expression.
+        types: their SQL types; ``None`` for a type that is not known.
+        sources: for each of them the name of the relation's column that it shows; ``None`` for any other
+            expression.
         stateful: whether it has to see the whole relation. Then it cannot be resumed without a snapshot.
     """
 
@@ -110,7 +111,7 @@ class Selection:
     )
 
     def __init__(self, query: SelectQuery, relation: Relation, share: ProcessShare | None = None) -> None:
-        """``share`` bounds what this and other queries keep together, and makes it pause.
+        """``share`` bounds the memory that this and other queries take together, and makes this query pause.
 
         Raises ``SubscribeStatementError`` for columns and functions that do not exist.
         """
@@ -145,8 +146,8 @@ class Selection:
         """Return the updates of the query.
 
         The caller gives all updates of a timestamp together, in the order of timestamps. ``shown`` counts the
-        bytes of the query's rows if these can be longer than the table's rows; by default up to the bound of
-        a batch.
+        bytes of the query's rows if these can be longer than the table's rows, and bounds them. By default
+        they have the bound of a batch.
 
         Raises ``EvaluationError`` if an expression has no value for a row, ``LimitExceeded`` if a text, a row
         or all rows together are too large, and ``PieceFull`` if ``shown`` raises it.
@@ -180,7 +181,8 @@ class Selection:
         return made
 
     def _passed(self, updates: Iterable[Update], shown: ShownBytes) -> Iterator[Update]:
-        """Yield the updates that pass WHERE. After each update count its steps, and pause now and then."""
+        """Yield the updates that pass WHERE. Count the steps of each, and pause after every
+        ``PAUSE_STEPS``."""
         where, work, share, since = self._where, self._work, self._share, 0
         for update in updates:
             work.taken = self._steps

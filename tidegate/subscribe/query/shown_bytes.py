@@ -61,7 +61,7 @@ class RowBytes:
 
 
 class ShownBytes:
-    """Counts what a query shows in one go, and the steps that it takes for that (`query_work`).
+    """Counts the bytes of the rows that a query shows together, and the steps that they take (`query_work`).
 
     Attributes:
         taken: the bytes of the rows that were shown.

@@ -28,12 +28,13 @@ from tidegate.subscribe.updates.value_order import SortKey
 #: The bytes that a row takes beside its values.
 _ENTRY_BYTES: Final = 1_000
 #: Up to so many updates are taken one by one, and each new row moves the references to all rows after it.
-#: More updates are merged in one go.
+#: More updates are merged together.
 _FEW: Final = 256
 
 
 class RankedUpdate(NamedTuple):
-    """An update, and its row's rank: what the row is sorted by. The texts of rows of one rank differ.
+    """An update, and the rank that its row is sorted by. Rows of one rank are equal, but their texts may
+    differ.
 
     Attributes:
         shown_bytes: what the row and its rank take in memory.
@@ -155,4 +156,4 @@ class TopRows:
 
 
 def _nothing() -> None:
-    """Do nothing: there is nobody to pause for."""
+    """Do nothing: without a share no other query has to go on."""

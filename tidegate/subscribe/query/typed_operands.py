@@ -72,7 +72,7 @@ def alike(operation: Operation, operands: Sequence[Compiled], work: RowWork) -> 
 
 
 def _require_one_form(operation: Operation, operands: Sequence[Compiled]) -> None:
-    """Raise ``SubscribeStatementError`` for numbers, truth values and texts that stand beside each other."""
+    """Raise ``SubscribeStatementError`` if operands have different forms: numbers, truth values and texts."""
     known = [each.type for each in operands if each.type is not None]
     for each in known[1:]:
         if _FORMS.get(each.kind, _TEXT) != _FORMS.get(known[0].kind, _TEXT):
@@ -128,7 +128,7 @@ def _require_comparable(operation: Operation, sql_type: SqlType | None) -> None:
 
 
 def _has_own_form(sql_type: SqlType | None) -> bool:
-    """Whether values of a type are compared in another form than they have in expressions."""
+    """Whether values of a type are compared in a form that differs from their form in expressions."""
     return sql_type is not None and sql_type.kind not in _NUMBERS and order_reader(sql_type) is not None
 
 

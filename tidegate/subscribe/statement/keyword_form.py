@@ -41,10 +41,11 @@ def subscribe_statement(
         order_by: items of WITHIN TIMESTAMP ORDER BY as SQL: ``["a DESC NULLS LAST", "mz_diff"]``.
         progress: whether progress rows are among the rows.
         snapshot: whether the rows as of ``as_of`` come first.
-        as_of: the time at which it begins; with ``at_least`` it may begin later.
-        up_to: the time at which it ends, excluded.
+        as_of: the time at which the subscription begins; with ``at_least`` it may begin later.
+        up_to: the time at which the subscription ends; it is excluded.
 
-    Raises ``SubscribeStatementError``; positions are those of ``SUBSCRIBE`` and ``subject``.
+    Raises ``SubscribeStatementError``. Its position is an offset in a text that begins with ``SUBSCRIBE`` and
+    ``subject``.
     """
     query = subject.lstrip("( \t\n").lower().startswith("select")
     text = (

@@ -24,7 +24,7 @@ from tidegate.subscribe.statement.statement import (
 )
 from tidegate.subscribe.statement.syntax_errors import found, syntax_error
 
-#: A statement takes 20 us a word to parse.
+#: The most characters of a statement. It takes 20 us for each word to parse a statement.
 MOST_CHARACTERS: Final = 64 * 1024
 _TRUTHS: Final = {
     **dict.fromkeys(("true", "t", "on", "yes", "1"), True),

@@ -47,7 +47,8 @@ class OutputClause:
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
-    """A relation by its name. ``alias`` is the name that stands before its columns instead, if not empty."""
+    """A relation by its name. If ``alias`` is not empty, it stands before names of columns instead of the
+    name."""
 
     parts: tuple[str, ...]
     alias: str = ""

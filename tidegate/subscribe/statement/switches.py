@@ -31,7 +31,8 @@ class SubscribeSwitches:
 
     @classmethod
     def without(cls, names: Iterable[str]) -> SubscribeSwitches:
-        """Turn all switches on but those named. Raises ``SettingsError`` for a name that is no switch."""
+        """Return switches of which only those in ``names`` are off. Raises ``SettingsError`` for an unknown
+        name."""
         switches, known = cls(), [each.name for each in fields(cls)]
         for name in names:
             if name not in known:

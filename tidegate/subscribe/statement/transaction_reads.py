@@ -18,7 +18,7 @@ class TransactionReads:
         self._subscribes = False
 
     def begin_subscribe(self) -> None:
-        """Begin a SUBSCRIBE. Raises ``SubscribeStatementError`` after anything that reads."""
+        """Begin a SUBSCRIBE. Raises ``SubscribeStatementError`` after any other statement that reads."""
         self._require_first(read_before=self._has_read)
         self._has_read = self._subscribes = True
 

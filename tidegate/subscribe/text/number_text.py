@@ -23,7 +23,8 @@ def number_text(value: float | Decimal) -> str:
 
 
 def is_finite(value: float | Decimal) -> bool:
-    """Whether it is neither NaN nor an infinity; no double holds every finite ``Decimal``."""
+    """Whether a number is neither NaN nor an infinity. A ``Decimal`` is not made a float for this: no float
+    is large enough for every finite ``Decimal``."""
     return value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
 
 

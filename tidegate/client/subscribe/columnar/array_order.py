@@ -17,7 +17,8 @@ def order_of(first: Sequence[IntColumn], arrays: Iterable[pa.Array]) -> IntColum
     Rows are ordered by the columns of numbers in ``first``, the first one most significant. Rows with equal
     numbers are ordered by ``arrays``. An array is only looked at if the columns before it leave rows equal.
 
-    ``None`` if the arrays do not tell the order: two rows are equal in all of them, or are rounded.
+    ``None`` if the arrays do not tell the order: two rows are equal in all of them, or equal up to an array
+    of floats, in which different numbers may be rounded to one.
     """
     keys = list(first)
     order: IntColumn = np.lexsort(keys[::-1])
@@ -34,7 +35,8 @@ def order_of(first: Sequence[IntColumn], arrays: Iterable[pa.Array]) -> IntColum
 
 
 def _equal_neighbours(keys: Sequence[IntColumn], order: IntColumn) -> Mask:
-    """Return for each row but the first, in order, whether it has the same keys as the row before it."""
+    """Return for each row except the first, in ``order``, whether it has the same keys as the row before
+    it."""
     equal: Mask = np.ones(max(len(order) - 1, 0), np.bool_)
     for each in keys:
         ordered = each[order]
@@ -43,7 +45,8 @@ def _equal_neighbours(keys: Sequence[IntColumn], order: IntColumn) -> Mask:
 
 
 def _ranks(array: pa.Array) -> IntColumn:
-    """Return a number for each value, which are ordered as the values are; equal values have the same."""
+    """Return a number for each value. Numbers have the order of the values; equal values have the same
+    number."""
     if pa.types.is_int64(array.type) and not array.null_count:
         numbers: IntColumn = array.to_numpy()
         return numbers

@@ -49,7 +49,7 @@ _WHOLE_TYPE, _FRACTION_TYPE = pa.decimal128(19, 0), pa.decimal128(19, 10)
 
 
 def columnar_changes(plan: SubscribePlan, *, tells_before: bool) -> MakeTable | None:
-    """Return the function that shows a plan's versions as columns; ``None`` if they have to go by rows."""
+    """Return the function that shows a plan's versions as columns; ``None`` if only rows can show them."""
     types = array_types(plan.relation)
     if types is None or plan.shape.progress or not is_plain(plan) or reduced_columns(plan):
         return None
@@ -63,7 +63,8 @@ def columnar_changes(plan: SubscribePlan, *, tells_before: bool) -> MakeTable | 
 
 
 class _Attempts:
-    """Makes tables. It pauses after versions that could not be shown so, because each attempt costs time.
+    """Makes tables. It pauses after versions that could not be shown as columns, because each attempt costs
+    time.
 
     After n failures in a row it makes no table for the next 2 ** n - 1 openings, 63 at most.
     """
@@ -86,7 +87,7 @@ class _Attempts:
 
 
 class _VersionReader:
-    """Reads versions as arrays, if all of them are as their relation says."""
+    """Reads versions as arrays, if all of them have the columns and types of their relation."""
 
     def __init__(self, plan: SubscribePlan, types: Sequence[pa.DataType]) -> None:
         self._relation = plan.relation
@@ -147,7 +148,10 @@ class _Upserts:
     def _with_keys(
         self, columns: Sequence[pa.Array], deleted: IntColumn, keys: Sequence[bytes]
     ) -> list[pa.Array] | None:
-        """Return the columns with the keys of deleted rows, which their values do not have."""
+        """Return the columns with the keys of deleted rows filled in. The value of a deletion has no row.
+
+        Returns ``None`` if a key does not fit the columns of the primary key.
+        """
         values = [self._reader.keys.values(keys[at]) for at in deleted.tolist()]
         if any(len(each) != len(self._primary_key) for each in values):
             return None
@@ -212,7 +216,7 @@ class _Diffs:
         return pa.Table.from_arrays([*own, *(each.take(positions) for each in columns)], names=self._header)
 
     def _unchanged(self, opened: OpenedRows, before: RowArrays, after: RowArrays, decode: DecodeRow) -> Mask:
-        """Return which versions set the row that was there before.
+        """Return which versions set the same row that was there before.
 
         Rows that are equal as columns may still be written differently, as 1 and 1.0: they are decoded.
         """
@@ -229,7 +233,7 @@ class _Diffs:
 
 
 def _key_array(type_: pa.DataType, values: Sequence[Any]) -> pa.Array | None:
-    """Return values of a key column as an array; ``None`` if JSON had them in another form."""
+    """Return values of a key column as an array; ``None`` if they are not what JSON has for this type."""
     expected = {pa.int64(): int, pa.string(): str, pa.bool_(): bool}.get(type_)
     if not {*map(type, values)} <= {expected}:
         return None

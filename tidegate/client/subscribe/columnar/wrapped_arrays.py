@@ -1,7 +1,7 @@
-"""Wrapped values of JSON as Arrow arrays. Arrow's own reader reads the rows of an opening in one go.
+"""Reads wrapped values of JSON as Arrow arrays. Arrow's own reader reads many values together.
 
-That reader takes some texts that are no valid rows, and says nothing of a member that is absent. So checks
-come with it. The first three make sure that each value is one complete object:
+That reader accepts some texts that are no valid rows, and does not report a member that is absent. So this
+module adds checks. The first three make sure that each value is one complete object:
 
 1. All values stand in one text, one on each line. No value has a newline, and each one begins with ``{`` and
    ends with ``}``. JSON has no newline within a string, and ``{`` follows ``}`` only between two objects. So
@@ -10,7 +10,7 @@ come with it. The first three make sure that each value is one complete object:
 3. There are as many members as the objects should have. The reader refuses members that are unknown, and
    members that come twice. So none is absent.
 
-The others make sure that each column has what rows would have:
+The other checks make sure that each column has the values that decoded rows would have:
 
 4. The text is UTF-8.
 5. No FLOAT is NaN, infinite or a negative zero. As JSON the first two are no numbers, and rows read -0 as 0.
@@ -18,7 +18,8 @@ The others make sure that each column has what rows would have:
    after numbers. The number of quotes in the text tells that there are no such texts.
 7. Each member beside the rows has a value.
 
-What the checks or the reader refuse is decoded as rows, one by one. That also finds out what is wrong.
+If the checks or the reader refuse values, these are decoded as rows, one by one. That also finds out what is
+wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _NUMBERS: Final = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.f
 #: The members that hold a row, and those that hold a text.
 _ROWS: Final = ("after", "before")
 _PLAIN: Final = ("updated", "mvcc_timestamp", "topic")
-#: So many values, or about so many bytes of them, are read in one go: the text of all of them is a copy.
+#: The most values, and about the most bytes of values, that are read together: their joined text is a copy.
 _READ_ROWS, _READ_BYTES = 20_000, 16 * 1024 * 1024
 #: Names with these bytes are escaped in JSON, and the reader compares names as they are written.
 _ESCAPED: Final = frozenset([*map(chr, range(0x20)), '"', "\\"])
@@ -70,7 +71,7 @@ class ReadArrays(NamedTuple):
 
 
 class WrappedArrays:
-    """Reads wrapped values of one relation. `array_types` has to know types of its columns."""
+    """Reads wrapped values of one relation. ``types`` are those that `array_types` returns for it."""
 
     def __init__(self, relation: Relation, types: Sequence[pa.DataType]) -> None:
         self._columns = relation.columns
@@ -80,7 +81,7 @@ class WrappedArrays:
         self._texts = [at for at, type_ in enumerate(types) if pa.types.is_string(type_)]
 
     def read(self, values: Sequence[bytes | None]) -> ReadArrays | None:
-        """Return the rows of values; ``None`` if one of them has to be decoded as a row."""
+        """Return the rows of values; ``None`` if they have to be decoded as rows, and for no values."""
         parts: list[ReadArrays] = []
         for piece in () if None in values else _pieces(values):
             part = self._part(piece)
@@ -117,7 +118,8 @@ class WrappedArrays:
         return ReadArrays(rows["after"], rows.get("before"))
 
     def _parsed(self, text: bytes, members: Sequence[str]) -> pa.Table:
-        """Raises ``ArrowException`` for JSON of another form, ``UnicodeError`` for what is no UTF-8."""
+        """Parse the lines. Raises ``ArrowException`` for JSON of another form, ``UnicodeError`` for other
+        bytes than UTF-8."""
         if not text.isascii():
             text.decode()
         fields = [(name, self._row if name in _ROWS else pa.string()) for name in members]
@@ -134,7 +136,7 @@ class WrappedArrays:
         return RowArrays(_mask(rows.is_valid()), rows.flatten())
 
     def _are_exact(self, rows: RowArrays) -> bool:
-        """Whether all numbers are as rows have them."""
+        """Whether all numbers are those that decoded rows would have (checks 5 and 6)."""
         with suppress(pa.ArrowInvalid):  # a decimal has more digits than its type
             for at in self._decimals:
                 rows.columns[at].validate(full=True)
@@ -146,9 +148,10 @@ class WrappedArrays:
 
 
 def array_types(relation: Relation) -> list[pa.DataType] | None:
-    """Return the types as which the relation's columns are read; ``None`` if some column cannot be read so.
+    """Return the types as which the relation's columns are read; ``None`` if some column has none.
 
-    Such a column has values of several types in JSON, as JSONB has, or numbers of any length.
+    That is a column whose values have several types in JSON, as JSONB has, or numbers of any length, or whose
+    type is not known. Returns ``None`` also if the name of a column is escaped in JSON.
     """
     if not relation.columns or any(not _ESCAPED.isdisjoint(name) for name in relation.columns):
         return None
@@ -201,7 +204,7 @@ def _has_quotes(text: bytes, expected: int) -> bool:
 
 
 def _pieces(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Yield the values in pieces to be read in one go."""
+    """Yield the values in pieces. The values of a piece are read together."""
     begin = size = 0
     for at, value in enumerate(values):
         if at > begin and (at - begin == _READ_ROWS or size + len(value) > _READ_BYTES):

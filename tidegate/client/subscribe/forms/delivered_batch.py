@@ -1,4 +1,4 @@
-"""A batch as a program gets it: its rows, and the same in other forms."""
+"""A batch as a program gets it: its rows, and the same rows in other forms."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tidegate.subscribe.subscription import SubscriptionBatch
 class DeliveredBatch(SubscriptionBatch):
     """A batch of one statement.
 
-    Each form is made when it is asked for, from the rows, or from columns where batches are columns first.
+    Each form is made when it is asked for: from the rows, or from Arrow tables if the batch has
+    `ColumnarRows`.
 
     Attributes:
-        columns: what the rows' values are.
+        columns: the names, types and form of the rows' columns.
         loss: that history was lost before this batch, and how the subscription went on; ``None`` for no loss.
     """
 

@@ -1,4 +1,4 @@
-"""The net changes of a batch: for each key the row before the batch and the row after it.
+"""The net changes of a batch: for each key that differs, the row before the batch and the row after it.
 
 Net changes do not have the timestamps of a batch, nor a row that came and went within it. So they are made
 only when a consumer asks for them, and are never what is delivered.

@@ -1,4 +1,4 @@
-"""Checkpoints: where a consumer keeps its token under a name, which one process holds at a time.
+"""Checkpoints: each keeps a consumer's token under a name. One process at a time holds a checkpoint.
 
 The steps, and what a crash between two of them leaves, are in docs/subscribe.md#checkpoints.
 """
@@ -28,11 +28,11 @@ class HeldCheckpoint(Protocol):
 
     @property
     def token(self) -> str | None:
-        """The token that was stored when it was acquired, ``None`` for none."""
+        """The token that was stored when it was acquired; ``None`` if none was stored."""
 
     def commit(self, token: str) -> None:
-        """Store a token. Raises ``Fenced`` if another process has acquired the checkpoint since: the token
-        before stays, and this process has to end its subscription."""
+        """Store a token. Raises ``Fenced`` if another process has acquired the checkpoint since: then the
+        stored token does not change, and this process has to end its subscription."""
 
     def require_held(self) -> None:
         """Raise ``Fenced`` if another process has acquired the checkpoint since; the token stays as it is.
@@ -51,8 +51,8 @@ class CheckpointStore(Protocol):
     def acquire(self, name: str) -> HeldCheckpoint:
         """Raise the epoch of the name, and return its token. Every earlier holder is fenced from now on.
 
-        Raises ``HistoryLost`` for a stored checkpoint that is damaged: its token is lost, so that only a
-        snapshot can begin again. Raises ``StateError`` where the store cannot be used.
+        Raises ``HistoryLost`` for a stored checkpoint that is damaged: its token is lost, so the consumer can
+        only begin again with a snapshot. Raises ``StateError`` if the store cannot be used.
         """
 
 

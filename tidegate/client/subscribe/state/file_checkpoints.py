@@ -4,7 +4,7 @@
     <directory>/<name>.lock           held while the file is compared and replaced
 
 Names are percent-encoded. The lock is the kernel's (``flock``): it ends with its process. On network file
-systems it may hold on one machine alone.
+systems it may keep out only processes of the same machine.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class HeldFile:
         self._store.commit(self, token)
 
     def require_held(self) -> None:
-        """Raise ``Fenced`` if another process has acquired the checkpoint, otherwise as ``commit``.
+        """Raise ``Fenced`` if another process has acquired the checkpoint since. Raises also as ``commit``.
 
-        Nothing is written. Another process may acquire it as soon as this returns.
+        Nothing is written. Another process may acquire the checkpoint as soon as this returns.
         """
         self._store.require_held(self)
 

@@ -7,8 +7,8 @@ A snapshot replaces rows, and says nothing of keys that are gone. So each row ha
 3. With the last chunk of the snapshot, in the transaction of its token, ``sweep`` deletes all other rows.
 
 A process that ends before 3 leaves rows of its generation. The next process begins a higher generation, and
-its sweep deletes these rows too if its snapshot does not have them. Readers see old rows and new ones until
-3.
+its sweep deletes these rows too if its snapshot does not have them. Until step 3 readers see old rows and new
+ones.
 
 The generation is not the snapshot's AS OF: a second snapshot as of the same time would keep rows that came
 after the first.

@@ -1,9 +1,9 @@
 """Checkpoints in the offsets of consumer groups, fenced by Kafka's transactions.
 
 The name of a checkpoint is the group's. A token is committed in a transaction, so all offsets of the group
-change or none does. Its transactional id is made of the group's name: when another process acquires the
-checkpoint, the broker raises the epoch of that id, ends what is open, and refuses the former producer from
-then on. So the comparison of epochs and the write are one step of the broker's.
+change or none does. Its transactional id is made of the group's name. When another process acquires the
+checkpoint, the broker raises the epoch of that id, ends an open transaction, and refuses the former producer
+from then on. So the broker compares epochs and writes in one step.
 
 The consumer's table is no part of the transaction. A batch that was applied, and whose token was not stored,
 comes again.
@@ -72,8 +72,8 @@ class CheckpointEpoch(NamedTuple):
 class HeldGroup:
     """A checkpoint in a group's offsets that this process has acquired. Close it.
 
-    After an error each call raises the same error: acquire it again then, since it may not be known whether
-    the token was stored.
+    After an error each call raises the same error. Acquire the checkpoint again then, since it may not be
+    known whether the token was stored.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class GroupCheckpoints:
 
 
 def insist(call: Callable[[], T], connection: KafkaConnection, doing: str) -> T:
-    """Repeat a call while no broker answers it, or not the right one.
+    """Repeat a call while no broker answers it, or while the group has no coordinator or another one.
 
     Raises ``BrokerUnavailable`` after the connection's timeout.
     """

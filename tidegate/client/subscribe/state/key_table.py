@@ -17,8 +17,9 @@ it.
 | in the middle of 2 | F | F | RocksDB writes a batch whole or not at all |
 | in the middle of ``go_back_to(F)`` | G | F | the same; ``go_back_to(F)`` is called again |
 
-While the first snapshot fills the table its frontier is zero. Its rows may be written piece by piece then: a
-table at zero counts as empty, and rows that a crash leaves in it are deleted when it is opened.
+While the first snapshot fills the table, the table's frontier is zero. In this time its rows may be written
+in several pieces: a table at zero counts as empty, and rows that a crash leaves in it are deleted when it is
+opened.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class KeyTable:
         return self._state.rows
 
     def replace(self, key: bytes, row: RowValues | None) -> RowValues | None:
-        """Set a key's row, ``None`` to remove it; returns the row before."""
+        """Set a key's row, or remove it for ``None``. Return the row that it had before."""
         return self.replace_all([(key, row)])[0]
 
     def replace_all(self, changes: Iterable[KeyChange]) -> list[RowValues | None]:
@@ -148,7 +149,8 @@ class KeyTable:
     def close_at(self, frontier: Frontier) -> None:
         """Write the changes since the last call together with ``frontier``: all or nothing (step 2).
 
-        Raises ``StateError`` where that fails; the table is as of the frontier before, then.
+        Raises ``StateError`` if that fails: then the table is as of the frontier before. Raises it also if
+        ``frontier`` is below the table's, or if there are changes and the frontier does not rise.
         """
         with self._first_error:
             if frontier > self.frontier:
@@ -167,10 +169,10 @@ class KeyTable:
         self._undo.settle(frontier)
 
     def go_back_to(self, frontier: Frontier) -> None:
-        """Undo the openings after ``frontier``, which is that of a stored token.
+        """Undo the openings after ``frontier``, which is the frontier of a stored token.
 
-        Changes that ``close_at`` has not written are dropped. Raises ``HistoryLost`` where the way back is
-        not known any more, or the table's frontier is below ``frontier``.
+        Changes that ``close_at`` has not written are dropped. Raises ``HistoryLost`` if the undo records do
+        not lead back to ``frontier``, or if the table's frontier is below it.
         """
         with self._first_error:
             self._changes = OpeningChanges(self._state)

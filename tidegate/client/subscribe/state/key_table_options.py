@@ -9,26 +9,27 @@ from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMod
 
 @dataclass(frozen=True, slots=True)
 class KeyTableOptions:
-    """Every RocksDB option that we set, and what bounds a key table's memory and disk.
+    """Every RocksDB option that we set, and the bounds of a key table's memory and disk.
 
-    Memory: the block cache, two write buffers, the changed rows of one opening, and of a snapshot that is
-    given out one chunk. Filters and indexes stand in the block cache too, so that a table of a billion keys
-    takes no more memory than a small one: it reads them again instead.
+    A key table takes memory for the block cache, for two write buffers, for the changed rows of one opening,
+    and for one chunk of a `KeyTableSnapshot`. Filters and indexes are in the block cache too. So a table of a
+    billion keys takes no more memory than a small one: instead it reads them again.
 
     Attributes:
         block_cache_bytes: blocks, filters and indexes that were read.
         write_buffer_bytes: changes that are in the write-ahead log and in no file yet; there are two buffers.
         filter_bits: bits of the filters for each key; with 10 of them, 1 in 100 lookups of a key that is not
             there reads a block.
-        open_files: file handles.
-        wal_bytes: write-ahead logs; beyond it buffers are flushed to files.
-        info_log_files, info_log_bytes: RocksDB's own logs: how many are kept, and how large one gets.
-        fill_rows: rows that wait in memory while the first snapshot comes. Later an opening's rows wait
-            together, since they become durable together.
-        undo_bytes: what is kept to go back to a stored token, when openings follow without ``settle``. The
-            last opening can always be undone, however large it is.
+        open_files: the most files that are open at the same time.
+        wal_bytes: the most bytes of write-ahead logs; beyond this size the buffers are flushed to files.
+        info_log_files, info_log_bytes: RocksDB's own logs: how many are kept, and how large one may be.
+        fill_rows: how many changed keys wait in memory while the first snapshot comes. Later all rows of an
+            opening wait, since they become durable together.
+        undo_bytes: the most bytes of undo records, which are kept to go back to a stored token. They grow
+            when openings follow without ``settle``. The last opening can always be undone, however large it
+            is.
         compressed: whether files are compressed (lz4): they take half the disk, and a row that is read takes
-            4 us more. That is for tables that do not fit into the memory that the system has for files.
+            4 us more. Choose it for tables that do not fit into the memory that the system has for files.
         sync: whether each opening is on the disk when ``close_at`` returns. Without it a power failure, not a
             crash, can leave the table below the frontier of a stored token, and a new snapshot is needed.
     """

@@ -30,7 +30,7 @@ ROWS_OF_A_CHUNK: Final = 1_000
 
 
 class KeyTableSnapshot:
-    """The rows as they were when the snapshot was made, whatever the table does afterwards.
+    """The rows as they were when the snapshot was made. Later changes of the table do not change them.
 
     Close it: it keeps files and buffers of that time. One thread at a time may use it; that may be another
     thread than the table's. It is one iterator of RocksDB, which sees what was there when it was made.
@@ -40,7 +40,7 @@ class KeyTableSnapshot:
     __slots__ = ("_path", "_rows", "_state")
 
     def __init__(self, rows: RdictIter, path: Path) -> None:
-        """Raises ``ValueError`` where the frontier cannot be read."""
+        """Read the frontier that ``rows`` has. Raises ``ValueError`` if it cannot be read."""
         self._rows: RdictIter | None = rows
         self._path = path
         ((_, state),) = span_of(rows, STATE_KEY, STATE_KEY + b"\x00", 1)
@@ -89,7 +89,7 @@ class KeyTableSnapshot:
             yield waiting
 
     def close(self) -> None:
-        """Free the old rows."""
+        """Free the files and buffers that the snapshot keeps."""
         self._rows = None
 
     def __enter__(self) -> Self:

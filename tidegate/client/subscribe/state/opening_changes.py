@@ -30,7 +30,7 @@ class OpeningChanges:
         return [key for key in dict.fromkeys(keys) if key not in self._now]
 
     def learn(self, keys: Iterable[bytes], found: Iterable[Stored]) -> None:
-        """Take in what the table has under keys that were unknown."""
+        """Take in the stored rows ``found`` of keys that were unknown, in the order of the keys."""
         learned = dict(zip(keys, found, strict=True))
         self._now |= learned
         self._before |= learned
@@ -43,7 +43,7 @@ class OpeningChanges:
         return before
 
     def replaced(self) -> Iterator[tuple[bytes, Stored]]:
-        """Yield the keys that have another row now, with what they had when the opening began."""
+        """Yield the keys that have another row now, with the row that they had when the opening began."""
         return ((key, before) for key, before in self._before.items() if self._now[key] != before)
 
     def put_into(self, batch: WriteBatch) -> None:
@@ -52,7 +52,7 @@ class OpeningChanges:
             put_row(batch, key, self._now[key])
 
     def forget_rows(self) -> None:
-        """Keep the state alone: the rows were written."""
+        """Forget the rows, which were written. The state stays."""
         self._now, self._before = {}, {}
 
 

@@ -74,7 +74,7 @@ def read_span(db: Rdict, start: bytes, end: bytes, limit: int) -> list[tuple[byt
 
 
 def span_of(rows: RdictIter, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-    """Do the same as `read_span`, by an iterator: it reads the rows of the moment in which it was made."""
+    """Do what `read_span` does, with an iterator. It reads the rows of the moment at which it was made."""
     found = list[tuple[bytes, bytes]]()
     rows.seek(start)
     while len(found) < limit and rows.valid() and (key := rows.key()) < end:

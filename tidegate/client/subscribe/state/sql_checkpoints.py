@@ -54,13 +54,15 @@ class HeldRow:
     _dialect: SqlDialect = field(repr=False)
 
     def commit(self, token: str) -> None:
-        """Store a token within the transaction that is open, or that this begins; the user commits it.
+        """Store a token within the transaction that is open, or that this statement begins. The user commits
+        it.
 
-        Call it before the rows are applied. Then a process that is fenced meets this error, and no error of
-        the database, and nobody acquires the checkpoint before the transaction ends.
+        Call it before the rows are applied. Then a process that is fenced gets ``Fenced``, and no error of
+        the database about its rows. And nobody can acquire the checkpoint before the transaction ends.
 
-        Raises ``Fenced``: let this error end the transaction, so that its rows are rolled back. Raises
-        ``SettingsError`` where no transaction holds rows and token together. Other errors are the driver's.
+        Raises ``Fenced`` if another process has acquired the checkpoint: let this error end the transaction,
+        so that its rows are rolled back. Raises ``SettingsError`` if rows and token would not be in one
+        transaction. Other errors are the driver's.
         """
         self._execute(_COMMIT, (token, self.name, self.epoch))
 

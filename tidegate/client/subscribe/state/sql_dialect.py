@@ -20,11 +20,12 @@ class SqlDialect:
     """The SQL of one database, where databases differ.
 
     Attributes:
-        parameter: what stands for a parameter in a statement (the DB-API's ``paramstyle``).
-        begin: begins a transaction explicitly.
-        finds_table: has a row with a value if the table exists.
-        locks_creation: lets one process at a time create the table; empty where transactions do.
-        table: creates the table.
+        parameter: the placeholder of a parameter in a statement (the DB-API's ``paramstyle``).
+        begin: the statement that begins a transaction.
+        finds_table: a query with one row, whose value is not NULL if the table exists.
+        locks_creation: the statement that lets one process at a time create the table; empty if transactions
+            do that by themselves.
+        table: the statement that creates the table.
     """
 
     parameter: str
@@ -61,8 +62,8 @@ POSTGRES: Final = SqlDialect(
 def is_amid_transaction(connection: Any) -> bool:
     """Whether a transaction is open that the caller, or a statement of the caller's, has begun.
 
-    A ``sqlite3`` connection with ``autocommit=False`` (Python 3.12) is always amid one, so that it tells
-    nothing: that counts as none.
+    A ``sqlite3`` connection with ``autocommit=False`` (Python 3.12) always has an open transaction, so this
+    tells nothing about the caller: it counts as no transaction.
     """
     if hasattr(connection, "in_transaction"):
         return getattr(connection, "autocommit", None) is not False and bool(connection.in_transaction)

@@ -82,8 +82,8 @@ class TableDirectory:
     def close_files_to_others(self) -> None:
         """Give each file of the rows the mode 0600.
 
-        RocksDB makes its files with the umask of the process, also while the table is open. Until they are
-        seen here, the directory alone keeps others from them.
+        RocksDB makes its files with the umask of the process, also while the table is open. Before this call
+        only the mode of the directory keeps other users from new files.
         """
         with suppress(FileNotFoundError):
             for file in self.rows.iterdir():

@@ -1,4 +1,4 @@
-"""The records of a key table: keys, seals, and what stands beside the rows.
+"""The records of a key table: their keys, their seals, and the records beside the rows.
 
 | key | value |
 |---|---|
@@ -27,9 +27,9 @@ from tidegate.client.subscribe.state.value_codec import read_size, size_bytes
 from tidegate.hlc import Timestamp, parse_decimal
 from tidegate.subscribe.updates.frontier import ZERO_FRONTIER, Frontier
 
-#: The newest version of the form of these records and of rows. A directory of a newer version is refused; its
-#: ``about`` can be read. Version 2 is that of tables with rows under reduced keys. All other tables have
-#: version 1: for them both versions are the same.
+#: The newest format of these records and of rows. A directory with a newer format is refused; at least the
+#: format in its ``about`` can be read. Format 2 is that of tables with rows under reduced keys. All other
+#: tables have format 1: for them both formats are the same.
 TABLE_FORMAT: Final = 2
 _PLAIN_KEYS: Final = 1
 
@@ -64,7 +64,7 @@ def unsealed(key: bytes, stored: bytes) -> bytes:
 
 @dataclass(slots=True)
 class KeyTableState:
-    """The frontier of a key table, the number of its rows, and the sum of their checksums."""
+    """The frontier of a key table, the number of its rows, and the sum of their seals."""
 
     frontier: Frontier = ZERO_FRONTIER
     rows: int = 0
@@ -75,7 +75,7 @@ class KeyTableState:
         return KeyTableState(self.frontier, self.rows, self.seals)
 
     def count(self, before: Stored, after: Stored) -> None:
-        """Take in that a row was replaced."""
+        """Count that the stored row ``before`` was replaced with ``after``."""
         if before is not None:
             self.rows -= 1
             self.seals -= _SEAL.unpack_from(before)[0]

@@ -29,7 +29,7 @@ _RECORDS_AT_ONCE: Final = 100
 
 
 class UndoLog:
-    """A chain of records, which turn a table back: each from one frontier to the frontier before it.
+    """The chain of a table's undo records. Each leads back from one frontier to the frontier before it.
 
     Beyond ``limit_bytes`` the oldest records are deleted. Then there is no way back to their frontiers.
     """
@@ -37,8 +37,8 @@ class UndoLog:
     __slots__ = ("_bytes", "_db", "_limit", "_path", "_records", "_settled")
 
     def __init__(self, db: Rdict, path: Path, limit_bytes: int) -> None:
-        """Find the records that ``db`` has. Raises ``ValueError`` for a damaged one, and what RocksDB
-        raises."""
+        """Find the undo records in ``db``. Raises ``ValueError`` for a damaged key of a record, and RocksDB's
+        errors."""
         self._db = db
         self._path = path
         self._limit = limit_bytes
@@ -52,7 +52,8 @@ class UndoLog:
         self._settled = max(self._settled, frontier)
 
     def add(self, batch: WriteBatch, before: KeyTableState, changes: OpeningChanges, after: Frontier) -> None:
-        """Write the record of an opening, and delete those that are settled or too many."""
+        """Add to ``batch`` the record of an opening, and the deletion of records that are settled or too
+        many."""
         if before.frontier != ZERO_FRONTIER:  # no token is of the frontier zero
             record = UndoRecord(before, list(changes.replaced())).to_bytes(after)
             batch.put(undo_key(after), record)
@@ -64,7 +65,7 @@ class UndoLog:
             self._bytes -= size
 
     def _is_too_large(self) -> bool:
-        """Whether the oldest record has to go. The newest stays: its token may not be stored yet."""
+        """Whether the oldest record has to be deleted. The newest stays: its token may not be stored yet."""
         return self._bytes > self._limit and len(self._records) > 1
 
     def put_way_back(self, batch: WriteBatch, now: Frontier, target: Frontier) -> KeyTableState:

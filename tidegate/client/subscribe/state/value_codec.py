@@ -53,9 +53,9 @@ def size_bytes(size: int) -> bytes:
 
 
 def read_size(data: bytes, at: int) -> tuple[int, int]:
-    """Return the size that stands at ``at``, and where it ends.
+    """Return the size that is encoded at ``at``, and the position after it.
 
-    Raises ``IndexError`` if the data end before it does.
+    Raises ``IndexError`` if the data end within the size.
     """
     size = shift = 0
     while (byte := data[at]) >= _MORE:
