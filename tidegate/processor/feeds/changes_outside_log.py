@@ -252,7 +252,7 @@ def _above_floors(state: RangeState, span: Span) -> Timestamp:
 def _remember(
     state: RangeState, span: Span, time: Timestamp, last: Timestamp, first: Timestamp = ZERO
 ) -> None:
-    """Keep a change for feeds that go on here later. Long keys are cut, so that the span grows."""
+    """Keep a change for feeds that go on here later. Long keys are shortened: the kept span gets larger."""
     start, end = span
     kept = Span(
         start[:_KEPT_KEY_BYTES], end if len(end) <= _KEPT_KEY_BYTES else prefix_end(end[:_KEPT_KEY_BYTES])

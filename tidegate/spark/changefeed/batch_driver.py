@@ -213,7 +213,7 @@ class BatchDriver:
         return None if round_ is None else self._patiently(partial(self._ledger.tell_first, round_))
 
     def _without_dropped(self, round_: Round, account: Account) -> Round:
-        """Return a round of records with the ends of all feeds that have ended; any other round as it is.
+        """Add the ends of all feeds that have ended to a round with records. Return any other round as it is.
 
         A feed that was dropped may be the reason why the round has to run once more. Rows of the other feeds
         stay the same.

@@ -243,9 +243,10 @@ class RowProducer:
             self._come_to_the_end(self._undelivered)
 
     def _require_taken(self) -> None:
-        """Raise a noted refusal, once it is certain that no other cluster made it (steps 4b and 4c).
+        """Raise the refusal that was noted, if any.
 
-        When that is not certain ``SinkStalled`` is raised, and a later producer has the row refused again.
+        It counts only if surely no other cluster has made it (steps 4b and 4c). If that is not sure,
+        ``SinkStalled`` is raised: a later producer writes the row again, and is refused again.
         """
         if self._refused is not None and self._topic:
             self._require_same()

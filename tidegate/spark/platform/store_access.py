@@ -1,4 +1,4 @@
-"""The access of a job to object stores: for Spark, which has Hadoop's libraries, and for tidegate's own."""
+"""How a job reaches object stores: Spark by Hadoop's libraries, and tidegate by its own client."""
 
 from __future__ import annotations
 

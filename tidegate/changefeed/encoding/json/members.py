@@ -37,7 +37,9 @@ def key_only_members(table: TableDescriptor, options: FeedOptions) -> list[Membe
 
 
 def _members(table: TableDescriptor, options: FeedOptions, positions: Mapping[int, int]) -> list[Member]:
-    """Return the members of a row by the positions of its columns' datums; columns without a datum are
+    """Return a member for each column that the feed shows.
+
+    ``positions`` has the position of each column's datum, by the column's id. A column that is not there is
     null.
     """
     return [

@@ -1,7 +1,7 @@
 """The net changes of a batch: for each key that differs, the row before the batch and the row after it.
 
-Net changes do not have the timestamps of a batch, nor a row that came and went within it. So they are made
-only when a consumer asks for them, and are never what is delivered.
+Net changes do not have the timestamps of a batch, nor a row that came and went within it. So a
+subscription delivers updates, and a consumer that asks for net changes has them computed from a batch.
 """
 
 from __future__ import annotations
