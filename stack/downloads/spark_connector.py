@@ -13,7 +13,7 @@ _NEEDED: Final = ("commons-pool2", "kafka-clients", "spark-sql-kafka", "spark-to
 
 
 #: The versions of Spark that feeds are tested with. ``constraints.txt`` pins PySpark to the newest.
-VERSIONS: Final = ("4.0.0", "4.2.0")
+VERSIONS: Final = ("4.0.0", "4.1.1", "4.2.0")
 
 
 def connector_jars(spark_version: str) -> JarSet:

@@ -29,7 +29,7 @@ from tidegate.spark.platform.executors import words_of
 #: The name of the observed metric.
 OBSERVED: Final = "tidegate"
 #: The versions of Spark with which the test suite runs, and which take the metric. Others are tried.
-KNOWN: Final = ("4.2.0",)
+KNOWN: Final = ("4.0.0", "4.1.1", "4.2.0")
 #: The figures of a batch, in the order in which Spark shows them.
 FIGURES: Final = ("records", "rows", "markers", "resolved_lag_ms", "parked_ranges", "quarantined_ranges")
 
