@@ -335,7 +335,7 @@ class PartitionProcessor:
             )
             self._ranges.entries.cut(log_start, cause, passed=log_start <= self._state.position.offset + 1)
             self._state.advance(Offset(log_start - 1))
-            self._ranges.parking.end_taken_over()
+            self._ranges.parking.exchanges.end_taken_over()
         return self._finish(StepResult(None), everything=False)
 
     def definition_of(self, feed_id: FeedId) -> FeedDefinition:

@@ -139,18 +139,10 @@ class Parking:
         self.exchanges.claim(self._backlogs.take_skipped())
         answered = self.exchanges.settle()
         if answered:
-            self._leave_ended()
+            for state, backlog in self._parked():
+                if state.status is RangeStatus.ENDED:
+                    self._leave(state, backlog.start, "")
         return answered
-
-    def end_taken_over(self) -> None:
-        """End the ranges of this step that others have taken over, and answer no claim yet."""
-        if self.exchanges.end_taken_over():
-            self._leave_ended()
-
-    def _leave_ended(self) -> None:
-        for state, backlog in self._parked():
-            if state.status is RangeStatus.ENDED:
-                self._leave(state, backlog.start, "")
 
     def release_unneeded(self) -> None:
         """Let ranges go on if no feed needs them to wait any more."""
