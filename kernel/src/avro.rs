@@ -9,10 +9,10 @@ use crate::json_text::uuid_text;
 use crate::kind::{Kind, Type};
 use crate::row::TEXT_MAX;
 
-const NULL: u8 = 0;
-const FIRST: u8 = 2;
+pub const NULL: u8 = 0;
+pub const FIRST: u8 = 2;
 const SECOND: u8 = 4;
-const END: u8 = 0;
+pub const END: u8 = 0;
 const WORD_BITS: usize = 64;
 const MICROS_PER_SECOND: i128 = 1_000_000;
 
@@ -68,12 +68,12 @@ pub fn long(out: &mut Vec<u8>, value: i64) {
     out.push(rest as u8);
 }
 
-fn bytes(out: &mut Vec<u8>, data: &[u8]) {
+pub fn bytes(out: &mut Vec<u8>, data: &[u8]) {
     long(out, data.len() as i64);
     out.extend_from_slice(data);
 }
 
-fn string(out: &mut Vec<u8>, print: impl Fn(&mut Vec<u8>)) {
+pub fn string(out: &mut Vec<u8>, print: impl Fn(&mut Vec<u8>)) {
     let mut text = Vec::with_capacity(64);
     print(&mut text);
     bytes(out, &text);
@@ -91,7 +91,7 @@ fn integer(out: &mut Vec<u8>, value: i64, kind: Kind) -> Option<()> {
 }
 
 /// A decimal in units of its last place, in as few bytes as hold it. Refuses more places and digits than the column has.
-fn unscaled(value: Decimal, of: &Type) -> Option<Vec<u8>> {
+pub fn unscaled(value: Decimal, of: &Type) -> Option<Vec<u8>> {
     let shift = u32::try_from(value.exponent.checked_add(of.scale)?).ok()?;
     let coefficient = i128::try_from(value.coefficient).ok()?;
     let number = if coefficient == 0 { 0 } else { coefficient.checked_mul(10i128.checked_pow(shift)?)? };

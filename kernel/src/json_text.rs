@@ -105,7 +105,7 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     for byte in bytes {
         out.push(HEX[usize::from(byte >> 4)]);
         out.push(HEX[usize::from(byte & 15)]);

@@ -9,6 +9,7 @@
 mod arrays;
 mod avro;
 mod command;
+mod connect;
 mod crc32;
 mod cursor;
 mod datum;
@@ -45,7 +46,7 @@ use plan::Plan;
 use row::Output;
 
 /// The version of this interface; `tidegate/kernel/instance.py` refuses another one.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 /// Where no summary can be. `rows` and `follow` return it where the rows are more than an output may have.
 const TOO_LARGE: usize = 1;
 

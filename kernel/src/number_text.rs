@@ -4,6 +4,8 @@ use crate::decimals::Decimal;
 
 /// Zeros with more places are Python's: few bytes become much text there.
 const ZERO_PLACES: i64 = 64;
+/// The greatest exponent, and the most places, with which a key's number without trailing zeros is printed plain.
+const PADDING_MAX: i64 = 100;
 /// Two decimals of fewer digits are farther apart than two floats.
 const TIE_DIGITS: usize = 15;
 /// Zeros behind the 5 of a tie; a number that is none has another digit there, or goes to Python for nothing.
@@ -57,6 +59,30 @@ pub fn decimal_text(out: &mut Vec<u8>, value: Decimal) -> Option<()> {
     Some(())
 }
 
+/// A decimal without trailing zeros, in plain form; zero without a sign. Refuses an exponent of which Python prints
+/// another form.
+pub fn plain_decimal_text(out: &mut Vec<u8>, mut value: Decimal) -> Option<()> {
+    if value.coefficient == 0 {
+        out.push(b'0');
+        return Some(());
+    }
+    while value.coefficient.is_multiple_of(10) {
+        (value.coefficient, value.exponent) = (value.coefficient / 10, value.exponent + 1);
+    }
+    let zeros = usize::try_from(value.exponent).unwrap_or(0);
+    if value.exponent.abs() > PADDING_MAX {
+        return None;
+    }
+    let mut buffer = [b'0'; 40];
+    let at = digits_of(value.coefficient, &mut buffer);
+    if value.negative {
+        out.push(b'-');
+    }
+    pointed(out, &buffer[at..], value.exponent.min(0) + (buffer.len() - at) as i64);
+    out.resize(out.len() + zeros, b'0');
+    Some(())
+}
+
 /// A FLOAT: its shortest digits as a decimal without trailing zeros (`json_text.float_text`). Refuses one that lies
 /// in the middle of two such texts.
 pub fn float_text(out: &mut Vec<u8>, value: f64) -> Option<()> {
@@ -96,23 +122,28 @@ fn scientific(out: &mut Vec<u8>, negative: bool, digits: &[u8], exponent: i64) {
     let left = exponent + count;
     let plain = exponent <= 0 && (left > -6 || digits == b"0");
     let point = if plain { left } else { 1 };
-    if point <= 0 {
-        out.extend_from_slice(b"0.");
-        out.resize(out.len() + point.unsigned_abs() as usize, b'0');
-        out.extend_from_slice(digits);
-    } else if point >= count {
-        out.extend_from_slice(digits);
-    } else {
-        out.extend_from_slice(&digits[..point as usize]);
-        out.push(b'.');
-        out.extend_from_slice(&digits[point as usize..]);
-    }
+    pointed(out, digits, point);
     if left != point {
         out.push(b'E');
         if left > point {
             out.push(b'+');
         }
         decimal(out, left - point);
+    }
+}
+
+/// Digits with a point behind so many of them. None stands behind the last one.
+fn pointed(out: &mut Vec<u8>, digits: &[u8], point: i64) {
+    if point <= 0 {
+        out.extend_from_slice(b"0.");
+        out.resize(out.len() + point.unsigned_abs() as usize, b'0');
+        out.extend_from_slice(digits);
+    } else if point >= digits.len() as i64 {
+        out.extend_from_slice(digits);
+    } else {
+        out.extend_from_slice(&digits[..point as usize]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[point as usize..]);
     }
 }
 
@@ -167,6 +198,24 @@ mod tests {
         assert_eq!(number(false, 0, -7), "0.0000000");
         assert_eq!(number(false, 0, 2), "0E+2");
         assert_eq!(number(false, u128::from(u64::MAX) * 10, 0), "184467440737095516150");
+    }
+
+    #[test]
+    fn numbers_of_keys_are_plain_and_have_no_zeros_behind_them() {
+        let plain = |negative, coefficient, exponent| {
+            let mut out = vec![];
+            plain_decimal_text(&mut out, Decimal { negative, coefficient, exponent })?;
+            String::from_utf8(out).ok()
+        };
+        for (coefficient, exponent, text) in
+            [(150, -2, "1.5"), (1, 3, "1000"), (1200, 1, "12000"), (1, -7, "0.0000001"), (0, -3, "0")]
+        {
+            assert_eq!(plain(false, coefficient, exponent).unwrap(), text);
+        }
+        assert_eq!((plain(true, 100, -2).unwrap(), plain(true, 0, 2).unwrap()), ("-1".into(), "0".into()));
+        assert_eq!(plain(false, 1, 100).unwrap().len(), 101);
+        assert_eq!(plain(false, 1, -100).unwrap().len(), 102);
+        assert_eq!((plain(false, 1, 101), plain(false, 10, 100), plain(false, 1, -101)), (None, None, None));
     }
 
     #[test]

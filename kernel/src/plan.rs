@@ -1,6 +1,7 @@
 //! What a partition wants to be written, as Python tells it before the first batch and after each change
 //! (`tidegate/kernel/plan.py` writes it, `tidegate/processor/feeds` decides it).
 
+use crate::connect::Place;
 use crate::cursor::Cursor;
 use crate::kind::{Kind, Type};
 use crate::table_codec::{Column, KeyPart, TableCodec, COLUMN_ID_MAX};
@@ -224,6 +225,10 @@ impl Reader<'_> {
             4 => Print::Avro(of),
             5 => Print::AvroHlc,
             6 => Print::AvroWallNanos,
+            7 => Print::AvroWallMillis,
+            8 => Print::Connect(of, Place::Column),
+            9 => Print::Connect(of, Place::NullableKey),
+            10 => Print::Connect(of, Place::Key),
             _ => return None,
         };
         Some(Slot { part, at, print })

@@ -2,6 +2,7 @@
 //! them. Python makes them: no option is known here.
 
 use crate::avro::{datum_avro, hlc_avro, long};
+use crate::connect::{datum_connect, Place};
 use crate::datum::Datum;
 use crate::datum_text::hlc_text;
 use crate::json_text::datum_json;
@@ -37,6 +38,10 @@ pub enum Print {
     AvroHlc,
     /// Its wall time in nanoseconds as a long of Avro.
     AvroWallNanos,
+    /// The same in milliseconds.
+    AvroWallMillis,
+    /// A datum as Avro with the types of Kafka Connect.
+    Connect(Type, Place),
 }
 
 /// A place in a template: which of the datums goes there, and how it prints.
@@ -84,6 +89,10 @@ impl Template {
                 Print::Avro(as_type) => datum_avro(out, of.get(slot.at)?, as_type, scratch)?,
                 Print::AvroHlc => hlc_avro(out, datums.time.0, datums.time.1),
                 Print::AvroWallNanos => long(out, datums.time.0),
+                Print::AvroWallMillis => long(out, datums.time.0.div_euclid(NANOS_PER_MS)),
+                Print::Connect(as_type, place) => {
+                    datum_connect(out, of.get(slot.at)?, as_type, *place, scratch)?;
+                }
                 Print::WallMillis => decimal(out, datums.time.0.div_euclid(NANOS_PER_MS)),
             }
             if out.len() - start > TEXT_MAX {
@@ -137,8 +146,10 @@ mod tests {
             (b" ", Part::Key, 0, Print::WallNanos),
             (b" ", Part::Key, 0, Print::WallMillis),
             (b" ", Part::Key, 0, Print::AvroHlc),
+            (b" ", Part::Key, 0, Print::AvroWallMillis),
         ];
-        assert_eq!(filled(slots, b"").unwrap(), "-5000001.0000000001 -5000001 -6 &-5000001.0000000001");
+        let expected = "-5000001.0000000001 -5000001 -6 &-5000001.0000000001 \u{b}";
+        assert_eq!(filled(slots, b"").unwrap(), expected);
     }
 
     #[test]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wasmtime import Engine, Memory, Module
 
 #: The version of the interface in `kernel/src/lib.rs`.
-_INTERFACE: Final = 6
+_INTERFACE: Final = 7
 #: The code that `rows` and `follow` return instead of a place if the rows are more than an output may have.
 _TOO_LARGE: Final = 1
 _SUMMARY: Final = Struct("<7I")

@@ -15,6 +15,7 @@ from tidegate.changefeed.encoding.json.metadata import wall_ms_text, wall_ns_tex
 from tidegate.changefeed.encoding.json.template import KEY, UPDATED, MemberText, literals
 from tidegate.changefeed.encoding.row_templates import (
     Body,
+    DatumForm,
     DatumPlace,
     Filling,
     RowPart,
@@ -61,8 +62,13 @@ _NUMBERS: Final = {
 #: How a slot prints, by the numbers of `kernel/src/plan.rs`: a datum as JSON or Avro, or the time of a row's
 #: version. The time of a scan has no slot: it is the same for all rows of the scan.
 _JSON: Final = 0
-_AVRO: Final = 4
-_STAMPS: Final = {Stamp.DECIMAL: 5, Stamp.WALL_NS: 6, Stamp.MVCC: 5}
+_FORMS: Final = {
+    DatumForm.AVRO: 4,
+    DatumForm.CONNECT: 8,
+    DatumForm.NULLABLE_CONNECT_KEY: 9,
+    DatumForm.CONNECT_KEY: 10,
+}
+_STAMPS: Final = {Stamp.DECIMAL: 5, Stamp.WALL_NS: 6, Stamp.WALL_MS: 7, Stamp.MVCC: 5}
 _TIMES: Final[dict[object, int]] = {Timestamp.decimal: 1, wall_ns_text: 2, wall_ms_text: 3}
 #: The number of templates that each encoder has. They are the first fields of `RowTemplates`.
 _VALUES: Final = 4
@@ -305,7 +311,7 @@ def _written(piece: _Placed | DatumPlace | Stamp, layout: RowLayout) -> bytes:
         column = _columns(piece.part, layout)[piece.position]
         if column.type != piece.sql_type:
             raise _Unknown
-        return _numbers(piece.part.value, piece.position, _AVRO) + _type(column)
+        return _numbers(piece.part.value, piece.position, _FORMS[piece.form]) + _type(column)
     return _slot(piece, layout)
 
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.hand_log import at
-from tests.unit.kernel.histories import Lockstep, Table, damaged, feed_on
+from tests.unit.kernel.histories import Form, Lockstep, Table, damaged, feed_on
 from tests.unit.kernel.log_histories import Source
 from tidegate.changefeed.definition.feed import FeedId
 from tidegate.changefeed.definition.options import InitialScan
@@ -56,13 +56,13 @@ class GapLockstep(Lockstep):
             self._befall(random, source)
             self._step(source, random.choice((3, 20, 1000)))
 
-    def run_scans(self, seed: int) -> None:
+    def run_scans(self, seed: int, form: Form | None = None) -> None:
         """Have feeds begin with scans that find many rows, of tables that change. No live row comes.
 
         A live row of these logs fails each feed that shows the row before.
         """
         random = Random(seed)
-        source = Source(random)
+        source = Source(random, form)
         source.seconds = 50.0
         for number in range(_FEEDS):
             self._begin(random, source, number, scans=True)
@@ -97,7 +97,7 @@ class GapLockstep(Lockstep):
             self._commit()
 
     def _begin(self, random: Random, source: Source, number: int, *, scans: bool = False) -> None:
-        feed = feed_on(random, [table.first for table in source.tables], f"feed-{number}")
+        feed = feed_on(random, source.tables, f"feed-{number}")
         self._control(number, _with_gaps(random, feed, random.uniform(0.25 if scans else 0.0, 1.0)))
         self._messages = number + 1
 

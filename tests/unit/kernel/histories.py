@@ -6,9 +6,11 @@ other indexes or tenants, or carry a header in front of their value. Everything 
 
 from __future__ import annotations
 
+import enum
 import ipaddress
+import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal
 from random import Random
@@ -144,6 +146,10 @@ _OF_PYTHON: Final = (Kind.VECTOR, Kind.BOX2D)
 _ELEMENTS: Final[list[Kind]] = [kind for kind in _DATUMS if kind not in (Kind.BOX2D, Kind.VECTOR)]
 #: Kinds without a form in Avro.
 _WITHOUT_AVRO: Final = (Kind.OID, Kind.VECTOR)
+#: Widths of numbers, in bits.
+_WIDTHS: Final = {Kind.INT: (16, 32, 64), Kind.FLOAT: (32, 64)}
+_FLOAT4_BITS: Final = 32
+_FLOAT4: Final = struct.Struct("<f")
 #: Kinds of keys that the kernel leaves to Python.
 _ODD_KEYS: Final[list[Kind]] = [Kind.BIT, Kind.BOX2D]
 _IN_KEYS: Final[list[Kind]] = [
@@ -153,10 +159,20 @@ _IN_KEYS: Final[list[Kind]] = [
 ]  # fmt: skip
 
 
-def _type_of(random: Random, kind: Kind, *, has_avro: bool) -> SqlType:
-    """The type of a kind, which has a form in Avro; now and then an array of it."""
-    of = _ENUM if kind is Kind.ENUM else SqlType(kind)
-    if kind is Kind.DECIMAL and (has_avro or random.random() < 0.7):
+class Form(enum.Enum):
+    """A form that all rows of a table have, so that no feed in this form fails at one."""
+
+    ANY = "any"
+    """Some rows have no form in Avro."""
+    AVRO = "avro"
+    CONNECT = "connect"
+    """Avro with the types of Kafka Connect. Some rows have no form in CockroachDB's Avro."""
+
+
+def _type_of(random: Random, kind: Kind, form: Form) -> SqlType:
+    """A type of a kind, which has the form; now and then an array of it."""
+    of = _ENUM if kind is Kind.ENUM else _of_width(random, kind, form)
+    if kind is Kind.DECIMAL and (form is Form.AVRO or random.random() < 0.7):
         precision = random.choice((1, 9, 30, 90))
         of = SqlType(kind, width=precision, scale=random.choice((0, min(precision, 7), precision)))
     if kind in _ELEMENTS and random.random() < 0.2:
@@ -164,33 +180,42 @@ def _type_of(random: Random, kind: Kind, *, has_avro: bool) -> SqlType:
     return of
 
 
-def _datum(random: Random, of: SqlType, *, has_avro: bool) -> Any:
-    """A datum of a type, which has a form in Avro."""
-    if has_avro and of.kind is Kind.DATE:
+def _of_width(random: Random, kind: Kind, form: Form) -> SqlType:
+    """The type of a kind. Only Kafka Connect has numbers of several widths."""
+    widths = _WIDTHS.get(kind) if form is Form.CONNECT else None
+    return SqlType(kind, width=random.choice(widths)) if widths else SqlType(kind)
+
+
+def _datum(random: Random, of: SqlType, form: Form) -> Any:
+    """A datum of a type, which has the form."""
+    if form is Form.CONNECT and of.kind is Kind.INT and random.random() < 0.99:
+        half = 1 << (of.width - 1)
+        return random.choice((0, -half, half - 1, random.randrange(-half, half)))
+    if form is not Form.ANY and of.kind is Kind.DATE:
         return (
             random.randrange(-(2**31), 2**31)
             if random.random() < 0.1
             else random.randrange(-700_000, 900_000)
         )
-    if has_avro and of.kind is Kind.DECIMAL and random.random() < 0.1:
+    if form is Form.AVRO and of.kind is Kind.DECIMAL and random.random() < 0.1:
         return random.choice((Decimal("NaN"), Decimal("Infinity"), Decimal("-Infinity"), Decimal(0)))
-    if of.kind is Kind.DECIMAL and of.width and (has_avro or random.random() < 0.97):
+    if of.kind is Kind.DECIMAL and of.width and (form is not Form.ANY or random.random() < 0.97):
         unscaled = random.randrange(-(10**of.width), 10**of.width)
         return Decimal(unscaled).scaleb(-of.scale, Context(prec=100))
     if of.element is None:
         return _DATUMS[of.kind](random)
     size = random.choice((0, 1, 3, 9, 20))
-    return tuple(
-        None if random.random() < 0.2 else _datum(random, of.element, has_avro=has_avro) for _ in range(size)
-    )
+    return tuple(None if random.random() < 0.2 else _datum(random, of.element, form) for _ in range(size))
 
 
-def _in_micros(of: SqlType, datum: Any) -> Any:
+def _as_in_keys(of: SqlType, datum: Any) -> Any:
     """The datum as databases store it in a key: a feed fails at one that is finer."""
     if of.element is not None:
-        return tuple(None if item is None else _in_micros(of.element, item) for item in datum)
+        return tuple(None if item is None else _as_in_keys(of.element, item) for item in datum)
     if of.kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
         return datum // 1000 * 1000
+    if of.kind is Kind.FLOAT and of.width == _FLOAT4_BITS:
+        return _FLOAT4.unpack(_FLOAT4.pack(datum))[0]
     return datum._replace(nanos=datum.nanos // 1000 * 1000) if of.kind is Kind.INTERVAL else datum
 
 
@@ -220,10 +245,17 @@ _OPTIONS: Final = (
     FeedOptions(format=Format.AVRO, on_oversize=OnOversize.KEY_ONLY, max_row_bytes=200),
     FeedOptions(on_oversize=OnOversize.KEY_ONLY, max_row_bytes=250, extra_headers='{"team": "blue"}'),
 )
+#: Options of feeds whose Avro has the types of Kafka Connect.
+_CONNECT_OPTIONS: Final = (
+    FeedOptions(envelope=Envelope.UPSERT, format=Format.AVRO),
+    FeedOptions(envelope=Envelope.UPSERT, format=Format.AVRO, extra_headers='{"team": "blue"}'),
+    FeedOptions(envelope=Envelope.DEBEZIUM, format=Format.AVRO),
+    FeedOptions(envelope=Envelope.DEBEZIUM, format=Format.AVRO, topic_prefix="ü-"),
+)
 #: Options that the kernel leaves to Python.
 _ODD_OPTIONS: Final = (
     FeedOptions(envelope=Envelope.UPSERT, connect_schema=True),
-    FeedOptions(envelope=Envelope.DEBEZIUM, format=Format.AVRO),
+    FeedOptions(envelope=Envelope.DEBEZIUM, connect_schema=True),
     FeedOptions(encode_json_value_null_as_object=True),
     FeedOptions(format=Format.CSV),
 )
@@ -238,10 +270,10 @@ class History(NamedTuple):
     batch: int
 
 
-def history(seed: int, ops: int = 250) -> History:
-    """The history of a seed, with about so many ops."""
+def history(seed: int, ops: int = 250, form: Form | None = None) -> History:
+    """The history of a seed, with about so many ops. ``form`` is that of all its tables."""
     random = Random(seed)
-    tables = [Table(random, 100 + number) for number in range(random.randint(1, 3))]
+    tables = [Table(random, 100 + number, form) for number in range(random.randint(1, 3))]
     log = HandLog(1)
     log.describe(*(table.hand for table in tables))
     log_range = log.open_range(7, _EVERYTHING)
@@ -260,11 +292,8 @@ def history(seed: int, ops: int = 250) -> History:
             table = random.choice(tables)
             table.alter(random, at(seconds))
             log.describe(table.hand)
-    descriptors = [table.first for table in tables]
-    feeds = tuple(feed_on(random, descriptors, f"feed-{number}") for number in range(random.randint(1, 3)))
-    return History(
-        log.partitions[0], feeds, feed_on(random, descriptors, "later"), random.choice((3, 40, 1000))
-    )
+    feeds = tuple(feed_on(random, tables, f"feed-{number}") for number in range(random.randint(1, 3)))
+    return History(log.partitions[0], feeds, feed_on(random, tables, "later"), random.choice((3, 40, 1000)))
 
 
 class Lockstep:
@@ -303,31 +332,34 @@ class Lockstep:
 
 
 class Table:
-    """A table that changes now and then."""
+    """A table that changes now and then. Without a ``form`` it is that of any table."""
 
-    def __init__(self, random: Random, table_id: int) -> None:
-        #: Whether every row has a form in Avro, so that no feed in Avro fails at it.
-        self.has_avro = random.random() < 0.4
-        self._kinds: list[Kind] = [kind for kind in _DATUMS if not (self.has_avro and kind in _WITHOUT_AVRO)]
+    def __init__(self, random: Random, table_id: int, form: Form | None = None) -> None:
+        drawn = Form.AVRO if random.random() < 0.4 else Form.ANY
+        self.form = drawn if form is None else form
+        has_avro = self.form is Form.AVRO
+        self._kinds: list[Kind] = [kind for kind in _DATUMS if not (has_avro and kind in _WITHOUT_AVRO)]
         kinds: list[Kind] = random.choices(
             [kind for kind in self._kinds if kind not in _OF_PYTHON], k=random.randint(1, 8)
         )
-        if random.random() < 0.2 and not self.has_avro:
+        if self.form is Form.CONNECT:
+            kinds += [Kind.FLOAT, Kind.DECIMAL]
+        if random.random() < 0.2 and not has_avro:
             kinds.append(random.choice(_OF_PYTHON))
-        odd_key = random.random() < 0.1 and not self.has_avro
+        odd_key = random.random() < 0.1 and not has_avro
         key_kinds: list[Kind] = _ODD_KEYS if odd_key else [kind for kind in _IN_KEYS if kind in self._kinds]
-        if self.has_avro:  # a key's decimal has no digits
+        if has_avro:  # a key's decimal has no digits
             key_kinds = [kind for kind in key_kinds if kind is not Kind.DECIMAL]
         keys = random.choices(key_kinds, k=random.randint(1, 2))
         columns = tuple(
             Column(
                 number + 1,
                 random.choice(("c", "%s", 'q"', "ü")) + str(number),
-                _type_of(random, kind, has_avro=self.has_avro)
+                _type_of(random, kind, self.form)
                 if number >= len(keys)
                 else _ENUM
                 if kind is Kind.ENUM
-                else SqlType(kind),
+                else _of_width(random, kind, self.form),
                 number >= len(keys),
             )
             for number, kind in enumerate([*keys, *kinds])
@@ -349,11 +381,9 @@ class Table:
         before = self.hand.descriptor
         columns = list(before.columns)
         if random.random() < 0.5:
-            number = len(columns) + random.randint(1, 20)
+            number = max(column.id for column in columns) + random.randint(1, 20)
             columns.append(
-                Column(
-                    number, f"n{number}", _type_of(random, random.choice(self._kinds), has_avro=self.has_avro)
-                )
+                Column(number, f"n{number}", _type_of(random, random.choice(self._kinds), self.form))
             )
         elif len(columns) > len(before.primary_key):
             columns[-1] = replace(columns[-1], public=False)
@@ -395,8 +425,8 @@ class Table:
             if column.id not in in_key and random.random() < 0.15:
                 datums.append(None)
                 continue
-            datum = _datum(random, column.type, has_avro=self.has_avro)
-            datums.append(_in_micros(column.type, datum) if column.id in in_key else datum)
+            datum = _datum(random, column.type, self.form)
+            datums.append(_as_in_keys(column.type, datum) if column.id in in_key else datum)
         return datums
 
 
@@ -439,11 +469,36 @@ def damaged(random: Random, data: bytes) -> bytes:
     )
 
 
-def feed_on(random: Random, tables: list[TableDescriptor], feed_id: str) -> Activate:
+def feed_on(random: Random, tables: Sequence[Table], feed_id: str) -> Activate:
+    """A feed on some of the tables, in the form of Kafka Connect if their rows have that form."""
+    wanted = [table.first for table in random.sample(tables, random.randint(1, len(tables)))]
+    if all(table.form is Form.CONNECT for table in tables):
+        return _connect_feed(random, wanted, feed_id)
     options = random.choice(_ODD_OPTIONS if random.random() < 0.12 else _OPTIONS)
-    wanted = random.sample(tables, random.randint(1, len(tables)))
     if len(wanted) == 1 and random.random() < 0.2:
         options = replace(options, key_column=random.choice(wanted[0].columns).name)
+    return _starting(random, wanted, options, feed_id)
+
+
+def _connect_feed(random: Random, wanted: Sequence[TableDescriptor], feed_id: str) -> Activate:
+    """A feed whose key is often a column that keys show in another form than rows do."""
+    options = random.choice(_CONNECT_OPTIONS)
+    if random.random() < 0.5:
+        wanted = wanted[:1]
+        columns = wanted[0].columns
+        numbers = [column for column in columns if _is_number(column.type)]
+        options = replace(options, key_column=random.choice(numbers or columns).name)
+    return _starting(random, wanted, options, feed_id)
+
+
+def _is_number(of: SqlType) -> bool:
+    """Whether keys show datums of the type, or items of them, in another form than rows."""
+    return (of if of.element is None else of.element).kind in (Kind.DECIMAL, Kind.FLOAT)
+
+
+def _starting(
+    random: Random, wanted: Sequence[TableDescriptor], options: FeedOptions, feed_id: str
+) -> Activate:
     start = at(random.choice((0.0, 20.0, 35.25)))
     return activation(
         wanted, options, start=start, feed_id=feed_id, output_partitions=random.choice((1, 3, 16))

@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.hand_log import HandLog, HandRange, at, txn
 from tests.logs import Record
-from tests.unit.kernel.histories import History, Table, damaged, feed_on
+from tests.unit.kernel.histories import Form, History, Table, damaged, feed_on
 from tidegate.hlc import Timestamp
 from tidegate.raftlog.encode import encode_entry, encode_key
 from tidegate.raftlog.entry import (
@@ -54,12 +54,12 @@ class _Range:
 class Source:
     """Writes a history, entry by entry. ``badness`` is how often it breaks a rule of the log."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, form: Form | None = None) -> None:
         self.random = random
         self.log = HandLog(1)
         self.seconds = 10.0
         self.badness = random.choice((0.0, 0.0, 0.01, 0.05))
-        self.tables = [Table(random, 100 + number) for number in range(random.randint(1, 3))]
+        self.tables = [Table(random, 100 + number, form) for number in range(random.randint(1, 3))]
         self.log.describe(*(table.hand for table in self.tables))
         self.ranges = [self._range(7 + number, table) for number, table in enumerate(self.tables)]
         self._numbers = iter(range(1, 1 << 30))
@@ -186,10 +186,9 @@ def log_history(seed: int, entries: int = 300) -> History:
     source = Source(random)
     for _ in range(entries):
         source.entry()
-    descriptors = [table.first for table in source.tables]
-    feeds = tuple(feed_on(random, descriptors, f"feed-{number}") for number in range(random.randint(1, 2)))
+    feeds = tuple(feed_on(random, source.tables, f"feed-{number}") for number in range(random.randint(1, 2)))
     records = tuple(_as_delivered(random, record, source.badness) for record in source.log.partitions[0])
-    later = feed_on(random, descriptors, "later")
+    later = feed_on(random, source.tables, "later")
     return History(records, feeds, later, random.choice((7, 60, 1000)))
 
 

@@ -13,8 +13,16 @@ from typing import Any, Final
 import pytest
 
 from tests.logs import Record
+from tidegate.changefeed.encoding.avro.body import NULL_BYTES
 from tidegate.changefeed.encoding.json.template import literals
-from tidegate.changefeed.encoding.row_templates import ReplacedTemplates, RowTemplates, Stamp
+from tidegate.changefeed.encoding.row_templates import (
+    Body,
+    DatumForm,
+    DatumPlace,
+    ReplacedTemplates,
+    RowTemplates,
+    Stamp,
+)
 from tidegate.errors import MalformedEntry
 from tidegate.hlc import MAX, ZERO, Timestamp
 from tidegate.kernel import log_message, message, partition_kernel, plan
@@ -126,6 +134,15 @@ def _without_previous(templates: RowTemplates) -> RowTemplates:
     return templates._replace(replaced=replaced and ReplacedTemplates(templates.row, templates.deletion))
 
 
+def _without_key(templates: RowTemplates) -> RowTemplates:
+    """Return the templates of changes as if the deletion of a row that was not there did not show its key."""
+    deletion = templates.deletion
+    if not isinstance(deletion, Body):
+        return templates
+    pieces = (NULL_BYTES if isinstance(piece, DatumPlace) else piece for piece in deletion.pieces)
+    return templates._replace(deletion=Body(tuple(pieces)))
+
+
 def _other_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = plan._parameters
     monkeypatch.setattr(plan, "_parameters", lambda of: parameters(replace(of, scale=of.scale + 1)))
@@ -157,7 +174,7 @@ PLANTED_IN_ROWS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "the limit of a row's bytes": _templates(lambda each: each._replace(max_bytes=None)),
     "the headers of a feed": lambda monkeypatch: _other_lane_of(monkeypatch, headers=()),
     "a value without text": lambda monkeypatch: _other_lane_of(monkeypatch, empty=b""),
-    "a datum of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_AVRO", plan._JSON),
+    "a datum of Avro": lambda monkeypatch: _other_forms(monkeypatch, {DatumForm.AVRO: plan._JSON}),
     "a time of Avro": lambda monkeypatch: monkeypatch.setattr(plan, "_STAMPS", dict.fromkeys(Stamp, 6)),
     "the digits of a decimal": _other_scale,
     "the schemas of a record": lambda monkeypatch: _other_lane_of(monkeypatch, to=None),
@@ -168,6 +185,43 @@ PLANTED_IN_ROWS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
         lambda version: version._replace(omit_in_rangefeeds=False)
     ),
     "the highest time of a table": _no_highs,
+}
+
+
+def _other_forms(monkeypatch: pytest.MonkeyPatch, forms: dict[DatumForm, int]) -> None:
+    monkeypatch.setattr(plan, "_FORMS", plan._FORMS | forms)
+
+
+def _other_stamp(monkeypatch: pytest.MonkeyPatch, stamp: Stamp, like: Stamp) -> None:
+    monkeypatch.setattr(plan, "_STAMPS", plan._STAMPS | {stamp: plan._STAMPS[like]})
+
+
+def _other_width(monkeypatch: pytest.MonkeyPatch, kind: Kind, width: int) -> None:
+    parameters = plan._parameters
+    monkeypatch.setattr(
+        plan, "_parameters", lambda of: parameters(replace(of, width=width) if of.kind is kind else of)
+    )
+
+
+_FORMS: Final = plan._FORMS
+#: In rows with the types of Kafka Connect.
+PLANTED_IN_CONNECT: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
+    "a datum of a row": lambda patch: _other_forms(patch, {DatumForm.CONNECT: _FORMS[DatumForm.AVRO]}),
+    "a datum of a row in the form of a key": lambda patch: _other_forms(
+        patch, {DatumForm.CONNECT: _FORMS[DatumForm.NULLABLE_CONNECT_KEY]}
+    ),
+    "a datum of a key in the form of a row": lambda patch: _other_forms(
+        patch, {DatumForm.NULLABLE_CONNECT_KEY: _FORMS[DatumForm.CONNECT]}
+    ),
+    "the branch of a key": lambda patch: _other_forms(
+        patch, {DatumForm.CONNECT_KEY: _FORMS[DatumForm.NULLABLE_CONNECT_KEY]}
+    ),
+    "milliseconds": lambda patch: _other_stamp(patch, Stamp.WALL_MS, Stamp.WALL_NS),
+    "the width of a float": lambda patch: _other_width(patch, Kind.FLOAT, 64),
+    "the width of an integer": lambda patch: _other_width(patch, Kind.INT, 64),
+    "the digits of a decimal": _other_scale,
+    "a time as text": _as_kind(Kind.TIMESTAMPTZ, Kind.TIMESTAMP),
+    "a deletion where no row was": _templates(_without_key),
 }
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from tests.examples import seeds
 from tests.unit.kernel.gap_histories import GapLockstep
-from tests.unit.kernel.histories import Lockstep, history
+from tests.unit.kernel.histories import Form, Lockstep, history
 from tests.unit.kernel.log_histories import log_history
 from tests.unit.kernel.planted import (
     PLANTED_AMID_GAPS,
+    PLANTED_IN_CONNECT,
     PLANTED_IN_DECODING,
     PLANTED_IN_LOGS,
     PLANTED_IN_ROWS,
@@ -37,6 +38,8 @@ _SEEDS: Final = 40
 _GAP_SEEDS: Final = (*range(16), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(16, _SEEDS)))
 #: Enough that kernels write what scans find in each form.
 _SCAN_SEEDS: Final = 60
+#: Enough that rows and keys of each type have each form of Kafka Connect.
+_CONNECT_SEEDS: Final = 40
 #: Enough that calls of each kind trap between others that go well, with rows of both.
 _TRAPPING_SEEDS: Final = 8
 
@@ -76,6 +79,16 @@ def test_scans_of_many_rows_give_the_same_steps(first: int) -> None:
     traps = TRAPS.count
     for seed in range(first, first + 10):
         GapLockstep().run_scans(seed)
+    assert TRAPS.count == traps
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(_CONNECT_SEEDS))
+def test_rows_with_the_types_of_kafka_connect_give_the_same_steps(seed: int) -> None:
+    print(f"seed {seed}")
+    traps = TRAPS.count
+    Lockstep().run(history(seed, form=Form.CONNECT))
+    GapLockstep().run_scans(seed, Form.CONNECT)
     assert TRAPS.count == traps
 
 
@@ -203,6 +216,16 @@ def _is_found(run: Callable[[int], None], seeds: int) -> bool:
 def test_a_planted_difference_is_found(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED_IN_ROWS[stage](monkeypatch)
     assert _is_found(lambda seed: Lockstep().run(history(seed)), _SEEDS)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.long
+@pytest.mark.parametrize("stage", PLANTED_IN_CONNECT)
+def test_a_difference_planted_in_the_types_of_kafka_connect_is_found(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    PLANTED_IN_CONNECT[stage](monkeypatch)
+    assert _is_found(lambda seed: Lockstep().run(history(seed, form=Form.CONNECT)), _CONNECT_SEEDS)
 
 
 @pytest.mark.sampled(4)

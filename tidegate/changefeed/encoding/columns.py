@@ -27,6 +27,11 @@ def shown_columns(table: TableDescriptor, options: FeedOptions) -> list[Column]:
     ]
 
 
+def index_in_key(table: TableDescriptor, column: Column) -> int | None:
+    """Return the place of a column in the primary key; ``None`` for a column that is not there."""
+    return next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+
+
 def named_column(table: TableDescriptor, name: str, option: str) -> tuple[int, Column]:
     """Return the column that an option names, with its position in a row's datums.
 

@@ -48,26 +48,37 @@ class Filling(NamedTuple):
     parts: tuple[RowPart, ...] = ()
 
 
-class DatumPlace(NamedTuple):
-    """A datum of a row in a body of Avro, written as the union of null and the branches of its type.
+class DatumForm(enum.Enum):
+    """The form of a datum in a body of Avro."""
 
-    ``field_types.py`` has the branches.
-    """
+    AVRO = "the union of null and the branches of its type"
+    """``avro/field_types.py`` has the branches."""
+    CONNECT = "the union of null and its Connect type"
+    """``connect/types.py`` has the types."""
+    NULLABLE_CONNECT_KEY = "the same in a key"
+    """Equal datums have one form."""
+    CONNECT_KEY = "its Connect type in a key that is never null"
+
+
+class DatumPlace(NamedTuple):
+    """A datum of a row in a body of Avro, written in the form ``form``."""
 
     part: RowPart
     position: int
     sql_type: SqlType
+    form: DatumForm = DatumForm.AVRO
 
 
 class Stamp(enum.Enum):
     """A time of a row in a body of Avro, without the branch of a union.
 
-    ``DECIMAL`` and ``WALL_NS`` are the time of the commit, or of the scan that found the row. ``MVCC`` is the
-    time of the version.
+    ``DECIMAL``, ``WALL_NS`` and ``WALL_MS`` are the time of the commit, or of the scan that found the row.
+    ``MVCC`` is the time of the version.
     """
 
     DECIMAL = "a string"
-    WALL_NS = "a long"
+    WALL_NS = "a long of nanoseconds"
+    WALL_MS = "a long of milliseconds"
     MVCC = "a string of the version"
 
 

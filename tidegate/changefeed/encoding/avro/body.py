@@ -100,8 +100,16 @@ def _with_valid_text(datum: Any) -> Any:
 
 
 def stamp_bytes(stamp: Stamp, at: Timestamp) -> bytes:
-    """Return the bytes of a timestamp in an Avro body: a long for `Stamp.WALL_NS`, otherwise a string."""
-    if stamp is Stamp.WALL_NS:
-        return encode_zigzag(at.wall)
-    text = at.decimal().encode()
-    return encode_zigzag(len(text)) + text
+    """Return the bytes of a timestamp in an Avro body: a long for wall times, otherwise a string."""
+    match stamp:
+        case Stamp.WALL_NS:
+            return encode_zigzag(at.wall)
+        case Stamp.WALL_MS:
+            return encode_zigzag(at.wall_ms)
+    return string_bytes(at.decimal())
+
+
+def string_bytes(text: str) -> bytes:
+    """Return a string's bytes in an Avro body. As in every body, what was not UTF-8 becomes U+FFFD."""
+    data = LONE_SURROGATE.sub("\ufffd", text).encode()
+    return encode_zigzag(len(data)) + data

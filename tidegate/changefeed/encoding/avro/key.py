@@ -11,7 +11,7 @@ from tidegate.changefeed.definition.table_topics import key_subject
 from tidegate.changefeed.encoding.avro.body import key_writer
 from tidegate.changefeed.encoding.avro.row_record import RowRecordType, row_record
 from tidegate.changefeed.encoding.avro.schema_text import label_name, namespace_of, schema_text
-from tidegate.changefeed.encoding.columns import named_column
+from tidegate.changefeed.encoding.columns import index_in_key, named_column
 from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.encoding.key_precision import AVRO_KEYS, of_whole_keys
 from tidegate.changefeed.encoding.row_templates import Body, RowPart
@@ -30,7 +30,7 @@ def key_templates(table: TableDescriptor, options: FeedOptions) -> tuple[Body, B
         primary = Body(pieces(RowPart.KEY, range(len(table.primary_key))))
         return primary, primary
     position, column = named_column(table, options.key_column, "key_column")
-    return Body(pieces(RowPart.VALUES, [position])), Body(pieces(RowPart.KEY, [_index_in_key(table, column)]))
+    return Body(pieces(RowPart.VALUES, [position])), Body(pieces(RowPart.KEY, [index_in_key(table, column)]))
 
 
 def compile_key(table: TableDescriptor, options: FeedOptions) -> tuple[SubjectSchema, WriteKey]:
@@ -71,7 +71,7 @@ def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _Key
     The datum of a deletion is known only if the column is in the primary key; otherwise it is null.
     """
     position, column = named_column(table, name, "key_column")
-    index = _index_in_key(table, column)
+    index = index_in_key(table, column)
 
     def datums(row: Row) -> tuple[Datum, ...]:
         if row.values is not None:
@@ -79,7 +79,3 @@ def _named_column(table: TableDescriptor, name: str) -> tuple[list[Column], _Key
         return (None if index is None else row.key[index],)
 
     return [column], datums
-
-
-def _index_in_key(table: TableDescriptor, column: Column) -> int | None:
-    return next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)

@@ -17,7 +17,7 @@ from tidegate.changefeed.definition.feed import TableName
 from tidegate.changefeed.definition.names import avro_name
 from tidegate.changefeed.definition.options import FeedOptions
 from tidegate.changefeed.definition.table_topics import table_topic
-from tidegate.changefeed.encoding.columns import named_column, public_columns
+from tidegate.changefeed.encoding.columns import index_in_key, named_column, public_columns
 from tidegate.changefeed.encoding.connect.schema import Field, Schema, struct
 from tidegate.changefeed.encoding.connect.types import ColumnType, Convert, column_type, key_column_type
 from tidegate.changefeed.encoding.key_fault import require_names_of_rows
@@ -29,7 +29,8 @@ from tidegate.rows.types import Datum, SqlType
 
 _INT64: Final = Schema("int64")
 _STRING: Final = Schema("string")
-_SOURCE: Final = struct(
+#: What an envelope says of the origin of a row.
+SOURCE: Final = struct(
     "tidegate.Source",
     *(Field(name, _STRING, optional=False) for name in ("version", "connector", "name", "snapshot")),
     *(Field(name, _STRING, optional=False) for name in ("db", "schema", "table", "ts_hlc")),
@@ -82,7 +83,7 @@ def _column_key(table: TableDescriptor, options: FeedOptions) -> Key:
     """
     position, column = named_column(table, options.key_column, "key_column")
     columns = (ConnectColumn(0, column.name, _type(table, column, key_column_type)),)
-    index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+    index = index_in_key(table, column)
     if index is not None:
         return Key(columns, lambda row: (row.key[index],), _key_schema(table, options, columns))
     schema = _key_schema(table, options, columns, optional=True)
@@ -125,7 +126,7 @@ def value_schema(
         f"{namespace}.Envelope",
         Field("before", row),
         Field("after", row),
-        Field("source", _SOURCE, optional=False),
+        Field("source", SOURCE, optional=False),
         Field("op", _STRING, optional=False),
         Field("ts_ms", _INT64),
     )

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions, Format
 from tidegate.changefeed.encoding.avro.connect import compile_connect_avro
+from tidegate.changefeed.encoding.avro.connect_bodies import connect_templates
 from tidegate.changefeed.encoding.avro.decode import renamed
 from tidegate.changefeed.encoding.debezium_source import SOURCE_NAMES, source_texts
 from tidegate.changefeed.encoding.envelopes.envelope_form import (
@@ -87,6 +88,10 @@ def _avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return compile_connect_avro(table, options, _CHANGES)
 
 
+def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    return connect_templates(table, options, _CHANGES)
+
+
 def _read_json(key: tuple[Any, ...], value: bytes | None, reading: RecordReading) -> RowRecord:
     if value is None:
         return RowRecord(key, None, deleted=True, tombstone=True)
@@ -117,7 +122,7 @@ FORM: Final = EnvelopeForm(
     Envelope.DEBEZIUM,
     keys=KeyForm.SINK_OBJECT,
     json=Codec(_json, _read_json, _members, _ANY, _templates),
-    avro=Codec(_avro, _read_avro, _members, _ANY),
+    avro=Codec(_avro, _read_avro, _members, _ANY, _avro_templates),
     room=Room.FIXED,
     previous=Previous.SHOWN,
     loading_fault=_loading_fault,

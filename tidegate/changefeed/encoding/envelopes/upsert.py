@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tidegate.changefeed.definition.options import Envelope, FeedOptions
 from tidegate.changefeed.encoding.avro.connect import compile_connect_avro
+from tidegate.changefeed.encoding.avro.connect_bodies import connect_templates
 from tidegate.changefeed.encoding.avro.decode import columns_of
 from tidegate.changefeed.encoding.envelopes.envelope_form import (
     Codec,
@@ -68,6 +69,10 @@ def _avro(table: TableDescriptor, options: FeedOptions) -> RecordEncoder:
     return compile_connect_avro(table, options, None)
 
 
+def _avro_templates(table: TableDescriptor, options: FeedOptions) -> RowTemplates | None:
+    return connect_templates(table, options, None)
+
+
 def _read_json(key: tuple[Any, ...], value: bytes | None, reading: RecordReading) -> RowRecord:
     if value is None:
         return RowRecord(key, None, deleted=True)
@@ -88,7 +93,7 @@ FORM: Final = EnvelopeForm(
     Envelope.UPSERT,
     keys=KeyForm.SINK_OBJECT,
     json=Codec(_json, _read_json, _members, ANY_ROW, _templates),
-    avro=Codec(_avro, _read_avro, _members, ANY_ROW),
+    avro=Codec(_avro, _read_avro, _members, ANY_ROW, _avro_templates),
     room=Room.FIXED,
     previous=Previous.UNUSED,
     loading_fault=untold_changes,

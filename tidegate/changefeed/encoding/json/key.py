@@ -16,7 +16,7 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from tidegate.changefeed.definition.options import FeedOptions
-from tidegate.changefeed.encoding.columns import named_column
+from tidegate.changefeed.encoding.columns import index_in_key, named_column
 from tidegate.changefeed.encoding.json.members import column_text
 from tidegate.changefeed.encoding.json.template import (
     NULL,
@@ -153,7 +153,7 @@ def _column_keys(table: TableDescriptor, options: FeedOptions, form: KeyForm) ->
     position, column = named_column(table, options.key_column, "key_column")
     text = _key_text(table, column, options, form)
     whole = _single(form, datum(column.name, position, text))
-    index = next((at for at, part in enumerate(table.primary_key) if part.column_id == column.id), None)
+    index = index_in_key(table, column)
     deleted = _single(form, constant(column.name, NULL) if index is None else datum(column.name, index, text))
     return Filling(whole, (RowPart.VALUES,)), Filling(deleted, (RowPart.KEY,))
 
