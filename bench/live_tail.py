@@ -77,9 +77,16 @@ class FollowedLog(NamedTuple):
 
 @contextmanager
 def followed_log(
-    session: SparkSession, topics: BenchTopics, directory: Path, partitions: int, seed: int, tasks: int = 0
+    session: SparkSession,
+    topics: BenchTopics,
+    directory: Path,
+    partitions: int,
+    seed: int,
+    tasks: int = 0,
+    feeds: int = 1,
 ) -> Iterator[FollowedLog]:
-    """Yield a query on a log of ``partitions`` partitions, while heartbeats of all ranges come.
+    """Yield a query with ``feeds`` feeds on a log of ``partitions`` partitions, while each range sends
+    heartbeats.
 
     A round has at most ``tasks`` tasks, 0 for the default.
     """
@@ -88,7 +95,7 @@ def followed_log(
     log = f"{prefix}raftlog"
     topics.create(log, partitions)
     topics.fill(log, store.head(time.time_ns()))
-    feed, metrics = SparkFeed(topics, prefix, [store.table], directory), Metrics()
+    feed, metrics = SparkFeed(topics, prefix, [store.table], directory, feeds), Metrics()
     ended = threading.Event()
     beats = threading.Thread(target=_beat, args=(store, topics.bootstrap, log, ended), daemon=True)
     with feed.tailing(session, tasks, metrics) as query:

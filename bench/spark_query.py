@@ -34,9 +34,11 @@ from tidegate.changefeed.definition.feed import Engine, FeedId
 from tidegate.changefeed.lifecycle.control import Activate, ControlMessage
 from tidegate.changefeed.lifecycle.job_records import DefinitionRecord
 from tidegate.changefeed.lifecycle.registration import Prepare, starting_state
+from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topics import Topics
 from tidegate.errors import RetryError
+from tidegate.hlc import ZERO
 from tidegate.rows import TableDescriptor
 from tidegate.spark.changefeed.batch_driver import BatchDriver
 from tidegate.spark.changefeed.changefeed_query import QueryOptions, changefeed_query, ready_query
@@ -66,11 +68,13 @@ _RESULT = TypeVar("_RESULT")
 
 
 @contextmanager
-def bench_session() -> Iterator[SparkSession]:
-    """Spark on two threads, stopped at the end. Raises ``SettingsError``, ``StackError``."""
+def bench_session(
+    master: str = f"local[{_THREADS}]",
+) -> Iterator[SparkSession]:
+    """Spark on two threads or on ``master``, stopped at the end. Raises ``SettingsError``, ``StackError``."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
     jars = spark_connector(pyspark.__version__)
-    session = start_session("tidegate bench", master=f"local[{_THREADS}]", jars=jars, config=_CONFIG)
+    session = start_session("tidegate bench", master=master, jars=jars, config=_CONFIG)
     session.sparkContext.setLogLevel("ERROR")
     try:
         yield session
@@ -244,13 +248,19 @@ class _WatchedLedger(Ledger):
 
 class SparkFeed:
     """A feed on all of ``tables`` over the log of ``topic_prefix``, with its own application, its own output
-    topics, and its own checkpoint below ``directory``.
+    topics, and its own checkpoint below ``directory``; or ``feeds`` such feeds, each with topics of its own.
 
-    It is given to Spark as a feed that is about to be activated: it begins with the first record of the log.
+    They are given to Spark as feeds that are about to be activated: they begin with the first record of the
+    log.
     """
 
     def __init__(
-        self, topics: BenchTopics, topic_prefix: str, tables: Sequence[TableDescriptor], directory: Path
+        self,
+        topics: BenchTopics,
+        topic_prefix: str,
+        tables: Sequence[TableDescriptor],
+        directory: Path,
+        feeds: int = 1,
     ) -> None:
         self._prefix = f"bench-{uuid.uuid4().hex[:8]}-"
         self._checkpoint = directory / self._prefix
@@ -261,12 +271,12 @@ class SparkFeed:
             self._checkpoint.absolute().as_uri(),
             available_now=True,
         )
-        feed = bench_feed(tables, topic_prefix=self._prefix, bootstrap=topics.bootstrap)
-        self.outputs = [target.topic for target in feed.targets]
+        begun = [self._begun_feed(topics, tables, number) for number in range(feeds)]
+        self.outputs = [target.topic for feed in begun for target in feed.targets]
         for output in self.outputs:
             topics.create(output, OUTPUT_PARTITIONS)
         self._ready = ready_query(self._options)
-        self._write_jobs(feed, self._ready.log.partitions)
+        self._write_jobs(begun, self._ready.log.partitions)
 
     def run(self, session: SparkSession, batch_records: int = 0) -> Run:
         """Run the query over what the log has now, in micro-batches of ``batch_records`` records (0: no
@@ -322,17 +332,27 @@ class SparkFeed:
             batch.state_bytes = sizes[number]
         return [batch for _, batch in sorted(watch.batches.items()) if batch.spark]
 
-    def _write_jobs(self, feed: Activate, partitions: int) -> None:
-        """Write the records of a feed as they are after its start is stored and before any partition has
+    def _begun_feed(self, topics: BenchTopics, tables: Sequence[TableDescriptor], number: int) -> Activate:
+        prefix = f"{self._prefix}{number}-"
+        feed = bench_feed(tables, topic_prefix=prefix, bootstrap=topics.bootstrap)
+        definition = replace(feed.definition, id=FeedId(f"bench-{number}"), engine=Engine.SPARK)
+        return replace(feed, definition=definition)
+
+    def _write_jobs(self, feeds: Sequence[Activate], partitions: int) -> None:
+        """Write the records of feeds as they are after their starts are stored and before any partition has
         answered."""
-        definition = replace(feed.definition, engine=Engine.SPARK)
-        prepared = Prepare(feed.start, (), dict.fromkeys(range(partitions), 0))
-        state = starting_state(definition, prepared, feed.targets)
+        prepared = Prepare(ZERO, (), dict.fromkeys(range(partitions), 0))
         producer = self._options.connection.open(Producer)
-        for record in (DefinitionRecord(definition), state):
-            producer.produce(Topics.of(self._options).jobs, record.to_bytes(), record.key, 0)
+        for feed in feeds:
+            state = starting_state(feed.definition, prepared, feed.targets)
+            for record in (DefinitionRecord(feed.definition), state):
+                producer.produce(Topics.of(self._options).jobs, record.to_bytes(), record.key, 0)
         if producer.flush(_TIMEOUT_S):
-            raise RetryError("the broker did not take the feed's definition")
+            raise RetryError("the broker did not take the feeds' definitions")
+
+    def jobs(self) -> Jobs:
+        """Return a client of the feeds."""
+        return Jobs(self._options.connection, self._options.app_id)
 
 
 def copy_topic(
