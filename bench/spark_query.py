@@ -64,13 +64,12 @@ _CONFIG: Final = {
 #: Settings that make the copy fast: with the sink's defaults it takes a third more time.
 _SINK: Final = {"kafka.linger.ms": "20", "kafka.batch.size": "262144"}
 _TIMEOUT_S: Final = 600
+_MIB: Final = 1 << 20
 _RESULT = TypeVar("_RESULT")
 
 
 @contextmanager
-def bench_session(
-    master: str = f"local[{_THREADS}]",
-) -> Iterator[SparkSession]:
+def bench_session(master: str = f"local[{_THREADS}]") -> Iterator[SparkSession]:
     """Spark on two threads or on ``master``, stopped at the end. Raises ``SettingsError``, ``StackError``."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
     jars = spark_connector(pyspark.__version__)
@@ -119,6 +118,21 @@ def owner_of(process: psutil.Process) -> str:
     ``driver``."""
     command = " ".join(process.cmdline())
     return next((owner for mark, owner in _OWNERS.items() if mark in command), "driver")
+
+
+def memory_mib() -> dict[str, float]:
+    """Return the memory in MiB of this process (``driver``), Spark's Java process (``spark``), and all of its
+    Python workers together (``python``)."""
+    found = {"driver": 0.0, "spark": 0.0, "python": 0.0}
+    this = psutil.Process()
+    for process in (this, *this.children(recursive=True)):
+        try:
+            owner, taken = owner_of(process), process.memory_info().rss / _MIB
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        if process == this or owner in ("spark", "python"):
+            found[owner] += taken
+    return found
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import psutil  # type: ignore[import-untyped]  # no stubs
 
 from bench.live_tail import FollowedLog, followed_log
-from bench.spark_query import SparkFeed, bench_session, owner_of
+from bench.spark_query import SparkFeed, bench_session, memory_mib
 from bench.store import BenchStore
 from bench.topics import BenchTopics
 from bench.workload import BASE_NS, orders_log
@@ -37,7 +37,6 @@ from tidegate.hlc import NANOS_PER_SECOND
 
 _SEED: Final = 1
 _PARTITIONS: Final = 4
-_MIB: Final = 1 << 20
 _LOOK_S: Final = 0.5
 _BEHIND: Final = 10_000_000
 _RANGES: Final = 100_000
@@ -108,21 +107,8 @@ class _MostMemory:
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_S):
-            for owner, taken in _memory().items():
+            for owner, taken in memory_mib().items():
                 self.most[owner] = max(self.most[owner], taken)
-
-
-def _memory() -> dict[str, float]:
-    found = {"driver": 0.0, "spark": 0.0, "python": 0.0}
-    this = psutil.Process()
-    for process in (this, *this.children(recursive=True)):
-        try:
-            owner, taken = owner_of(process), process.memory_info().rss / _MIB
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
-            continue
-        if process == this or owner in ("spark", "python"):
-            found[owner] += taken
-    return found
 
 
 def far_behind(

@@ -10,11 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]  # no stubs
 import pytest
 
 from bench.live_tail import FollowedLog, followed_log
-from bench.spark_query import owner_of
+from bench.spark_query import memory_mib
 from bench.topics import BenchTopics
 from stack.kafka import KafkaBroker
 from tests.spark_session import running_session
@@ -26,7 +25,6 @@ pytestmark = pytest.mark.broker
 MINUTES: Final = float(os.environ.get("TIDEGATE_TAIL_MINUTES", "30"))
 _PARTITIONS: Final = 64
 _SAMPLES: Final = 60
-_MIB: Final = 1 << 20
 #: Chains of small states have at most 8 deltas, and twice that waits to be removed.
 _MOST_FILES: Final = 40
 #: By so much the memory of a process may be larger in the last third than in the second.
@@ -46,15 +44,7 @@ class _Sample(NamedTuple):
 
 
 def _look(followed: FollowedLog) -> _Sample:
-    memory = {"driver": 0.0, "spark": 0.0, "python": 0.0}
-    this = psutil.Process()
-    for process in (this, *this.children(recursive=True)):
-        try:
-            owner, taken = owner_of(process), process.memory_info().rss / _MIB
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
-            continue
-        if process == this or owner in ("spark", "python"):
-            memory[owner] += taken
+    memory = memory_mib()
     progress = followed.query.lastProgress
     batches = 0 if progress is None else progress["batchId"] - followed.begun + 1
     driver, java, python = memory["driver"], memory["spark"], memory["python"]
