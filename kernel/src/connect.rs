@@ -1,8 +1,7 @@
 //! Datums as Avro with the types of Kafka Connect, as `tidegate/changefeed/encoding/connect/types.py` chooses them and
 //! fastavro writes them.
 
-use crate::arrays::{element_type, Elements};
-use crate::avro::{bytes, long, string, unscaled, END, FIRST, NULL};
+use crate::avro::{array_block, bytes, long, string, unscaled, FIRST, NULL};
 use crate::datum::Datum;
 use crate::datum_text::{
     bits_text, date_text, inet_text, iso_interval, lsn_text, time_text, timestamp_text, timetz_text,
@@ -11,7 +10,6 @@ use crate::decimals::Decimal;
 use crate::json_text::{hex, uuid_text};
 use crate::kind::{Kind, Type};
 use crate::number_text::{decimal_text, plain_decimal_text};
-use crate::row::TEXT_MAX;
 
 const MICROS_PER_SECOND: i128 = 1_000_000;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -209,30 +207,20 @@ fn zoned_time(text: &mut Vec<u8>, micros: i64, offset: i64) -> Option<()> {
 
 /// The items of an array, each a union with null.
 fn array(out: &mut Vec<u8>, payload: &[u8], of: &Type, place: Place) -> Option<()> {
-    let (mut elements, element) = (Elements::new(payload, of)?, element_type(of));
-    if elements.count > 0 {
-        long(out, elements.count as i64);
-        let start = out.len();
-        for _ in 0..elements.count {
-            match elements.next()? {
-                Datum::Null => out.push(NULL),
-                datum => {
-                    out.push(FIRST);
-                    item(out, &datum, &element, place)?;
-                }
-            }
-            if out.len() - start > TEXT_MAX {
-                return None;
-            }
+    array_block(out, payload, of, |out, datum, of| {
+        if matches!(datum, Datum::Null) {
+            out.push(NULL);
+            return Some(());
         }
-    }
-    out.push(END);
-    elements.finish()
+        out.push(FIRST);
+        item(out, datum, of, place)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::TEXT_MAX;
 
     fn written(datum: Datum, of: &Type, place: Place) -> Option<Vec<u8>> {
         let mut out = vec![];
