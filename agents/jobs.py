@@ -316,7 +316,9 @@ class JobsOwner:
             await self._store(state)
 
     async def _is_held_back(self, definition: FeedDefinition, step: Announce) -> bool:
-        """Whether the feed's sink or schema registries keep it from being announced. Its state says why.
+        """Whether the feed has no place, or its sink or schema registries keep it from being announced.
+
+        Its state says why.
 
         A feed that a partition may have heard of is never held back, since it holds that partition.
         """
@@ -324,6 +326,10 @@ class JobsOwner:
         announced = last is not None and last.message == step.message
         if announced or len(step.partitions) < self._app.runtime.topology.partitions:
             return False
+        if no_place := self._app.runtime.feed_places.wait(definition, self._app.follower.view):
+            await self._tell_waiting(definition, no_place)
+            self._look_at(definition.id, _ANSWER_S)
+            return True
         verdict = self._verdict(definition)
         if isinstance(verdict, Refused):
             await self._store(failed(definition, verdict.reason, self._view(definition).stored_topics))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import resource
 from typing import Any, Final
 
 import faust
 
 from tidegate.access.private_files import keep_files_private
+from tidegate.client.kafka.client_room import allow_open_files
 
 #: Batches make and drop many small objects, none of them in cycles. By default Python looks for cycles after
 #: every 700 of them, and that took a quarter of the throughput (`make bench`, end to end).
@@ -26,7 +26,7 @@ class BatchWorker(faust.Worker):
         )
         self.spinner = None
         keep_files_private()
-        _allow_open_files()
+        allow_open_files()
         gc.freeze()  # imported objects stay for ever: collections need not look at them
         gc.set_threshold(*_GC_THRESHOLDS)
 
@@ -38,12 +38,3 @@ class BatchWorker(faust.Worker):
         cancelled = asyncio.all_tasks() - {asyncio.current_task()}
         if cancelled:
             await asyncio.wait(cancelled, timeout=_CANCELLED_S)
-
-
-def _allow_open_files() -> None:
-    """Raise the limit of open files as far as the system allows.
-
-    A log partition needs about fourteen open files, so 64 partitions use up the usual 1,024.
-    """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

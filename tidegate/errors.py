@@ -3,6 +3,7 @@
     TidegateError
     ├── RetryError                   try again later: nothing was lost, nothing was done
     │   ├── BrokerUnavailable
+    │   ├── ClientsExhausted         the process can open no more Kafka clients
     │   ├── RegistryAway             the schema registry does not answer, or not as a registry does
     │   ├── RegistryDenied           it answers, and refuses our login
     │   │   └── RegistryNotAllowed   no entry of the operator's names it: nothing was sent there
@@ -101,6 +102,10 @@ class RetryError(TidegateError):
 
 class BrokerUnavailable(RetryError):
     """Kafka does not answer."""
+
+
+class ClientsExhausted(RetryError):
+    """The process can open no more Kafka clients. It can again once it has closed some."""
 
 
 class StoreAway(RetryError):

@@ -810,6 +810,8 @@ class _Directory:
 class SimMachine:
     """See ``tidegate.worker.process.machine.Machine``: the things outside of one process that it uses."""
 
+    clients_most = 900
+
     def __init__(
         self,
         process: Process,
@@ -848,6 +850,9 @@ class SimMachine:
 
     def admin(self, config: Mapping[str, Any]) -> Any:
         return SimAdmin(self._at(config), config)
+
+    def clients_for_feeds(self, log_partitions: int) -> int:
+        return self.clients_most
 
     def directory(self, home: Path) -> Any:
         return _Directory(home)

@@ -7,6 +7,7 @@ from typing import Final
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import DIRECTORY, RefusedRecords
+from tidegate.delivery.feed_places import FeedPlaces
 from tidegate.processor.refused import Source
 from tidegate.worker.commit.commit_loop import CommitLimits, Threads
 from tidegate.worker.kafka.topology import Topology, WorkerTopicAdmin
@@ -50,6 +51,8 @@ class Runtime:
         #: The threads for feeds that open their producer anew, since Kafka has not ended one of their
         #: transactions.
         self.reopening_threads = machine.executor(_REOPENING, "reopening")
+        clients = machine.clients_for_feeds(self.topology.partitions)
+        self.feed_places = FeedPlaces(clients, settings.bootstrap_servers)
         self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)
         self.limits = CommitLimits(
             settings.batch_records,

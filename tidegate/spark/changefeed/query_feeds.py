@@ -47,10 +47,12 @@ from tidegate.changefeed.lifecycle.registration import (
 from tidegate.changefeed.lifecycle.takeover import awaited
 from tidegate.client.control_acks import AcksUntilNow, read_acks
 from tidegate.client.feed_faults import FeedFaults
+from tidegate.client.kafka.client_room import clients_for_feeds
 from tidegate.client.kafka.cluster import Cluster
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import TRANSACTION_TIMEOUT_MS, GivenUpError, Record
 from tidegate.client.topic_ownership import wait_for_owner
+from tidegate.delivery.feed_places import FeedPlaces
 from tidegate.delivery.sink_clusters import begun_on
 from tidegate.errors import BrokerUnavailable, RetryError, StateError
 from tidegate.hlc import ResolvedTimestamp
@@ -93,8 +95,12 @@ class QueryFeeds:
         topics: Topics,
         output_partitions: int,
         namespace: OutputNamespace = EVERYWHERE,
+        clients: int | None = None,
     ) -> None:
+        """``clients`` is how many Kafka clients the markers may take; ``None`` for what is safe here."""
         self._query = query
+        clients = clients_for_feeds() if clients is None else clients
+        self._places = FeedPlaces(clients, query.connection.bootstrap_servers)
         self._topics = topics
         self._sinks = sinks = QuerySinks(query.connection, _PATIENCE_S)
         self._jobs = JobsTopic(query.connection, topics, sinks.admin(query.connection))
@@ -363,7 +369,7 @@ class QueryFeeds:
             case Announce(message=Register()) | Prepare():
                 if (end := self._end(feed, definition, step)) is not None:
                     return definition, StoreState(end)
-                if self._waits_for_topics(feed, definition):
+                if self._waits_for_place(feed, definition, step) or self._waits_for_topics(feed, definition):
                     return None
                 if self._present and isinstance(step, Announce):
                     self._kept_back = True
@@ -512,6 +518,18 @@ class QueryFeeds:
                 due.append(feed.definition)
         self._markers.fence_all(due)
         self._fenced.update(definition.id for definition in due)
+
+    def _waits_for_place(self, feed: FeedView, definition: FeedDefinition, step: Announce | Prepare) -> bool:
+        """Return whether there is no place yet for a feed that no partition has heard of.
+
+        If so, the state of the feed says it.
+        """
+        if isinstance(step, Prepare) or len(step.partitions) < self._query.partitions:
+            return False
+        no_place = self._places.wait(definition, self._jobs.view)
+        if no_place:
+            self._tell_waiting(feed, definition, no_place)
+        return bool(no_place)
 
     def _waits_for_topics(self, feed: FeedView, definition: FeedDefinition) -> bool:
         """Return whether an ended feed may still write to the topics that this one wants.

@@ -17,6 +17,7 @@ from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.changefeed.statement.definition import define_feed
 from tidegate.client.feed_ids import new_feed_id
 from tidegate.client.jobs import Jobs
+from tidegate.client.kafka.client_room import allow_open_files
 from tidegate.client.topic_ownership import check_topics, wanted_topics
 from tidegate.errors import FeedError, StatementError
 from tidegate.spark.changefeed import partition_round
@@ -107,6 +108,7 @@ def run_changefeeds(
     the main thread may call it.
     """
     keep_files_private()
+    allow_open_files()
     access = ready.options.access
     needs = Needs(partition_round.__name__, ready.checkpoint.identity_uri, access)
     config = consumers_for(ready.log.partitions)

@@ -18,6 +18,7 @@ from faust import SASLCredentials, SSLCredentials
 from pydantic import SecretStr
 from yarl import URL
 
+from tidegate.client.kafka.connection import no_more_clients
 from tidegate.errors import SettingsError
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 
@@ -79,10 +80,13 @@ def with_login(settings: Settings, servers: str, login: Mapping[str, str | None]
 def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
     """Open a client of the Kafka cluster at ``servers`` by calling ``client``, and return it.
 
-    Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot read.
+    Raises ``SettingsError`` for settings that librdkafka refuses, such as a certificate that it cannot read,
+    and ``ClientsExhausted``.
     """
     try:
         return client()
+    except RuntimeError as error:
+        raise no_more_clients(error) from None
     except KafkaException as failure:
         raise SettingsError(
             f"A Kafka client for {servers} cannot be opened with the operator's settings or entry for it: "

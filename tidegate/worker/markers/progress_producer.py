@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from tidegate.client.kafka.transaction import GivenUpError, Record
-from tidegate.errors import ProducerFenced, SettingsError
+from tidegate.errors import ClientsExhausted, ProducerFenced, SettingsError
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.bounded_call import bounded
 
@@ -33,7 +33,7 @@ class UnopenedError(UnansweredError):
 class ProgressProducer:
     """Commits progress and markers of one feed. No call keeps a thread for long.
 
-    ``new`` makes the producer. It is called immediately, and again for each ``open`` that follows a call
+    ``new`` makes the producer. It is called for the first ``open``, and for each ``open`` that follows a call
     which was given up or fenced. ``threads`` do the calls. But after a call without an answer, ``reopening``
     do the calls of ``open``. So feeds that wait for their topics take no thread from other feeds.
     """
@@ -45,10 +45,11 @@ class ProgressProducer:
         self._threads = threads
         self._reopening = reopening
         self._openers = threads  # the threads of the next ``open``
-        self._producer = new()
+        self._producer: WorkerTransactionalProducer | None = None
         self._given_up = False
-        #: Whether a call was given up or fenced, so that ``open`` has to come before the next ``commit``.
-        self.is_lost = False
+        #: Whether there is no producer yet, or a call of it was given up or fenced. Then ``open`` has to come
+        #: before the next ``commit``.
+        self.is_lost = True
 
     async def open(self) -> None:
         """Fence earlier writers, and end their transaction. M0 has to follow.
@@ -59,7 +60,7 @@ class ProgressProducer:
         """
         if self.is_lost:
             await self._replace()
-        await self._bounded(self._producer.open, self._openers, _OPEN_S, UnopenedError)
+        await self._bounded(self._present().open, self._openers, _OPEN_S, UnopenedError)
 
     async def commit(self, records: Sequence[Record], *, insist: bool = True) -> None:
         """Commit records in one transaction, as ``TransactionalProducer.commit`` does.
@@ -67,26 +68,33 @@ class ProgressProducer:
         Raises what ``TransactionalProducer.commit`` and ``open`` raise. After an ``UnansweredError`` and
         after a ``ProducerFenced``, ``open`` has to be called next.
         """
-        await self._bounded(partial(self._producer.commit, records, insist=insist), self._threads)
+        await self._bounded(partial(self._present().commit, records, insist=insist), self._threads)
 
     def give_up(self) -> None:
         """Make the call under way, and all later ones, raise ``GivenUpError``."""
         self._given_up = True
-        self._producer.give_up()
+        if self._producer is not None:
+            self._producer.give_up()
 
     async def close(self) -> None:
         """Close the connections. The next owner of the feed ends a transaction that was given up."""
-        await self._in_thread(self._producer.close, self._threads)
+        if self._producer is not None:
+            await self._in_thread(self._producer.close, self._threads)
+
+    def _present(self) -> WorkerTransactionalProducer:
+        assert self._producer is not None, "open comes before commit"
+        return self._producer
 
     async def _replace(self) -> None:
         try:
             new = self._new()
-        except SettingsError as error:  # such as a certificate that is being replaced
+        except (SettingsError, ClientsExhausted) as error:  # such as a certificate that is being replaced
             raise UnansweredError(str(error)) from None
         former, self._producer = self._producer, new
         if self._given_up:
             new.give_up()
-        await self._in_thread(former.close, self._openers)
+        if former is not None:
+            await self._in_thread(former.close, self._openers)
         self.is_lost = False
 
     async def _bounded(
@@ -97,7 +105,7 @@ class ProgressProducer:
         unanswered: type[UnansweredError] = UnansweredError,
     ) -> None:
         try:
-            await bounded(self._producer, call, threads, patience_s)
+            await bounded(self._present(), call, threads, patience_s)
         except ProducerFenced:
             self.is_lost, self._openers = True, self._threads
             raise

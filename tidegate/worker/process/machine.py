@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from tidegate.client.kafka.client_room import clients_for_feeds
 from tidegate.client.kafka.prompt_consumer import PromptConsumer
 from tidegate.worker.process.data_dir import DataDirectory
 
@@ -36,6 +37,7 @@ class Machine(Protocol):
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
     def consumer(self, config: Mapping[str, Any]) -> Consumer: ...
     def admin(self, config: Mapping[str, Any]) -> AdminClient: ...
+    def clients_for_feeds(self, log_partitions: int) -> int: ...
     def directory(self, home: Path) -> DataDirectory: ...
     def executor(self, threads: int, name: str) -> Executor: ...
     def background(self, work: Callable[[], None], name: str) -> Background: ...
@@ -55,6 +57,10 @@ class RealMachine:
     def admin(self, config: Mapping[str, Any]) -> AdminClient:
         """Return a client that asks for topics and creates them."""
         return AdminClient(config)
+
+    def clients_for_feeds(self, log_partitions: int) -> int:
+        """Return how many clients the markers of feeds may take, in a process with so many log partitions."""
+        return clients_for_feeds(log_partitions)
 
     def directory(self, home: Path) -> DataDirectory:
         """Return the data directory, locked. Raises ``TopologyError`` as ``DataDirectory`` does."""

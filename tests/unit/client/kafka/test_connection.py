@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tidegate.client.kafka.cluster import Cluster
@@ -105,3 +108,36 @@ def test_offsets_of_nobody_end_in_a_sentence() -> None:
 def test_writing_to_nobody_ends_in_a_sentence() -> None:
     with pytest.raises(BrokerUnavailable, match=r"while writing to rows\[0\]"):
         write_record(NOBODY, TopicPartition("rows", 0), b"k", b"v")
+
+
+_ONE_TOO_MANY = """
+import ctypes
+from confluent_kafka import Producer
+from tidegate.client.kafka.connection import KafkaConnection
+from tidegate.errors import ClientsExhausted
+from tidegate.worker.kafka.clients import opened
+
+keys, key = [], ctypes.c_uint()
+create = ctypes.CDLL(None).pthread_key_create
+while create(ctypes.byref(key), None) == 0:
+    keys.append(key.value)
+connection = KafkaConnection("127.0.0.1:1")
+by_worker = lambda: opened(lambda: Producer(connection.config()), "x")
+for attempt in (lambda: connection.open(Producer), by_worker):
+    try:
+        attempt()
+    except ClientsExhausted as error:
+        print(error)
+ctypes.CDLL(None).pthread_key_delete(ctypes.c_uint(keys.pop()))
+connection.open(Producer)
+print("opened")
+"""
+
+
+def test_a_process_without_room_for_another_client_says_so_and_opens_one_when_there_is_room() -> None:
+    """The system gives a process a bounded number of keys for data of threads, and each client takes one."""
+    ran = subprocess.run([sys.executable, "-c", _ONE_TOO_MANY], capture_output=True, text=True, check=True)
+    first, second, third = ran.stdout.splitlines()
+    assert first == second
+    assert first.startswith("This process has no room for another Kafka client (Failed to initialize thread")
+    assert third == "opened"

@@ -26,7 +26,7 @@ from tidegate.changefeed.lifecycle.control import (
     Remove,
     Removed,
 )
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, JobRecord, StateRecord
+from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, DropRecord, JobRecord, StateRecord
 from tidegate.changefeed.lifecycle.output_topic import TopicOrigin
 from tidegate.changefeed.lifecycle.registration import Prepare
 from tidegate.client.jobs import Jobs
@@ -85,9 +85,9 @@ def _write(broker: KafkaBroker, topics: Topics, records: Sequence[JobRecord]) ->
         writer.commit([Record(topics.jobs, 0, record.key, record.to_bytes()) for record in records])
 
 
-def _query_feeds(broker: KafkaBroker, topics: Topics) -> QueryFeeds:
+def _query_feeds(broker: KafkaBroker, topics: Topics, clients: int = 900) -> QueryFeeds:
     query = Query("query", KafkaConnection(broker.bootstrap), topics.log, 1, "", ProcessorConfig())
-    feeds = QueryFeeds(query, topics, 1)
+    feeds = QueryFeeds(query, topics, 1, clients=clients)
     feeds._jobs.read_to_end()
     return feeds
 
@@ -349,3 +349,22 @@ def test_a_new_feed_whose_sink_goes_away_while_partitions_are_held_for_it_fails_
         assert state is not None
         assert state.state is FeedState.FAILED
         assert f"its sink, the Kafka cluster at {there}, went away while the feed began" in state.error
+
+
+def test_a_feed_without_a_place_waits_and_holds_no_partition_until_another_one_has_ended(
+    broker: KafkaBroker, topics: Topics, new: Sequence[FeedDefinition]
+) -> None:
+    first, second, third = new
+    with closing(_query_feeds(broker, topics, clients=2)) as feeds:
+        _register(feeds, [first, second])
+        feeds.announcements()
+        feeds.note_answers([Answer(0, "ack", Active(each.id, FIRST_EPOCH, 0).to_bytes()) for each in new[:2]])
+        assert _told(feeds) == {}
+        state = feeds._jobs.view[third.id].current_state
+        assert state is not None
+        assert state.state is FeedState.PENDING
+        assert state.error.startswith("it waits for a place: ")
+        _write(broker, topics, [DropRecord(first.id, 1)])
+    with closing(_query_feeds(broker, topics, clients=2)) as feeds:
+        told = _told(feeds)
+        assert (told[first.id], told[third.id]) == (Remove, Register)

@@ -35,6 +35,7 @@ from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.kafka.transaction import WorkerTransactionalProducer
 from tidegate.worker.markers.feed_publisher import FeedPublisher
 from tidegate.worker.markers.marker_records import MarkerRecords
+from tidegate.worker.process.machine import REAL, Machine
 from tidegate.worker.process.settings import Settings
 
 FEED = activation([HandTable.of(104, "plain").descriptor], output_partitions=1)
@@ -72,6 +73,8 @@ class Held:
 
 class Publishing:
     """A running feed on a broker; its publisher is the one under test."""
+
+    machine: Machine = REAL
 
     def __init__(self, broker: KafkaBroker, prefix: str, threads: ThreadPoolExecutor) -> None:
         self.settings = Settings(
@@ -115,7 +118,7 @@ class Publishing:
                 options = replace(FEED.definition.options, initial_scan=scan)
                 definition = replace(FEED.definition, options=options)
                 publisher = FeedPublisher(
-                    self.settings, definition, self.state, follower, markers, self._threads
+                    self.settings, definition, self.state, follower, markers, self._threads, self.machine
                 )
                 try:
                     yield publisher, follower

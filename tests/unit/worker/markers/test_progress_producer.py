@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs
 
@@ -20,6 +21,7 @@ from tidegate.client.kafka import transaction
 from tidegate.worker.kafka.jobs_follower import JobsFollower
 from tidegate.worker.markers import bounded_call, progress_producer
 from tidegate.worker.markers.feed_publisher import FeedPublisher
+from tidegate.worker.process.machine import RealMachine
 
 pytestmark = pytest.mark.broker
 
@@ -110,6 +112,37 @@ def test_a_topic_that_lacks_replicas_holds_its_feed_alone_until_it_has_them() ->
 
         asyncio.run(scenario())
         assert publishing.written() == [4, 5, 7]
+
+
+class Full(RealMachine):
+    """A machine that has no room for a Kafka client until another one is closed."""
+
+    def __init__(self) -> None:
+        self.has_room = False
+
+    def producer(self, config: Mapping[str, Any]) -> Producer:
+        if not self.has_room:
+            raise RuntimeError("Failed to initialize thread local storage")  # confluent-kafka's own
+        return super().producer(config)
+
+
+def test_a_feed_for_which_no_producer_can_be_opened_waits_and_begins_when_there_is_room(
+    broker: KafkaBroker, topic_prefix: str
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        publishing = Impatient(broker, topic_prefix, threads)
+        publishing.machine = full = Full()
+
+        async def scenario() -> None:
+            with capture_logs() as logs:
+                async with publishing.publisher(publishing.markers()) as (publisher, _):
+                    await until(lambda: _given_up(logs) > 0)
+                    full.has_room = True
+                    await publishing.until_marked(publisher, 4)
+            cause = next(log["cause"] for log in logs if log["event"] == "a feed begins anew")
+            assert cause.startswith("This process has no room for another Kafka client")
+
+        asyncio.run(scenario())
 
 
 @pytest.mark.soak  # it freezes a broker for seconds, and what it measures has to have the machine
