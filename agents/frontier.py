@@ -122,6 +122,7 @@ class FrontierPartition:
             runtime.machine,
             sink,
             runtime.reopening_threads,
+            runtime.progress_room,
         )
         self._routes.begin(publisher)
 

@@ -60,6 +60,7 @@ from tidegate.worker.process.ending import guarded_task
 from tidegate.worker.shell import Shell
 
 _ANSWER_S: Final = 5.0  # an announcement without an answer is repeated after this time
+_PLACE_S: Final = 15.0  # a feed without a place is looked at again after this time
 
 _log = structlog.get_logger("tidegate.jobs")
 ResultT = TypeVar("ResultT")
@@ -328,7 +329,7 @@ class JobsOwner:
             return False
         if no_place := self._app.runtime.feed_places.wait(definition, self._app.follower.view):
             await self._tell_waiting(definition, no_place)
-            self._look_at(definition.id, _ANSWER_S)
+            self._look_at(definition.id, _PLACE_S)
             return True
         verdict = self._verdict(definition)
         if isinstance(verdict, Refused):

@@ -17,6 +17,7 @@ from tidegate.changefeed.lifecycle.job_records import StateRecord
 from tidegate.changefeed.lifecycle.output_topic import OutputTopics
 from tidegate.changefeed.lifecycle.registration import Prepare, failed, starting_state
 from tidegate.errors import (
+    ClientsExhausted,
     FeedError,
     RegistryAway,
     RegistryDenied,
@@ -32,7 +33,7 @@ from tidegate.hlc import Timestamp
 UNPREPARED: Final = (FeedError, TopologyError, StatementError, RetryError)
 #: Errors whose own sentence is the whole reason for a failure. For any other ``RetryError`` the reason says
 #: that the sink went away.
-_SAY_ALL: Final = (RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
+_SAY_ALL: Final = (ClientsExhausted, RegistryAway, RegistryDenied, SecretMissing, SinkNotAllowed)
 
 
 def begins(

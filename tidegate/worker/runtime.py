@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidegate.client.kafka.client_room import ClientRoom
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.local_files import LocalFiles
 from tidegate.client.refused_records import DIRECTORY, RefusedRecords
@@ -53,6 +54,8 @@ class Runtime:
         self.reopening_threads = machine.executor(_REOPENING, "reopening")
         clients = machine.clients_for_feeds(self.topology.partitions)
         self.feed_places = FeedPlaces(clients, settings.bootstrap_servers)
+        #: Room for the producers of feeds' progress. More feeds may have begun than a process has places for.
+        self.progress_room = ClientRoom(clients)
         self.sinks = WorkerSinks(settings, self.admin, self.threads.commits, machine)
         self.limits = CommitLimits(
             settings.batch_records,

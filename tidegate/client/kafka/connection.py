@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 from tidegate.access.destinations import NOWHERE_ELSE, Destinations
 from tidegate.access.secret_store import SecretStore
 from tidegate.changefeed.text.surrogates import is_utf8
-from tidegate.errors import BrokerUnavailable, ClientsExhausted, InputError, SettingsError, TidegateError
+from tidegate.client.kafka.client_room import room_error
+from tidegate.errors import BrokerUnavailable, InputError, SettingsError, TidegateError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -74,9 +75,9 @@ class KafkaConnection:
         """
         try:
             return client({**self.config(), **more})
-        except RuntimeError as error:
-            raise no_more_clients(error) from None
-        except KafkaException as error:
+        except (KafkaException, RuntimeError) as error:
+            if (full := room_error(error)) is not None:
+                raise full from None
             raise SettingsError(f"These Kafka settings cannot be used: {error.args[0].str()}.") from None
 
     def config(self) -> dict[str, Any]:
@@ -145,14 +146,6 @@ class KafkaConnection:
     @property
     def _logs_in(self) -> bool:
         return self.security_protocol.startswith("SASL")
-
-
-def no_more_clients(error: RuntimeError) -> ClientsExhausted:
-    """Return the error for the ``RuntimeError`` that confluent-kafka raises for a client too many."""
-    return ClientsExhausted(
-        f"This process has no room for another Kafka client ({error}): it can have about a thousand. Drop "
-        "feeds that nobody needs, or have other feeds run in another application."
-    )
 
 
 def _set(config: dict[str, str | None]) -> dict[str, str]:

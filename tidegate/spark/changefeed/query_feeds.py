@@ -109,7 +109,7 @@ class QueryFeeds:
             topics, self._jobs, sinks, output_partitions, self._is_gone, namespace, self._answers.about
         )
         self._markers = QueryMarkers(
-            query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id
+            query.connection, topics.app_id, self._jobs, sinks, self._preparation.schema_id, most=clients
         )
         self._together = SideBySide("feeds that begin")
         self._faults = FeedFaults()
@@ -529,6 +529,7 @@ class QueryFeeds:
         no_place = self._places.wait(definition, self._jobs.view)
         if no_place:
             self._tell_waiting(feed, definition, no_place)
+            self._postponed.begin(definition.id)
         return bool(no_place)
 
     def _waits_for_topics(self, feed: FeedView, definition: FeedDefinition) -> bool:

@@ -25,6 +25,7 @@ from tidegate.changefeed.encoding.confluent import SubjectSchema
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, StateRecord
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.feed_faults import FeedFaults
+from tidegate.client.kafka.client_room import clients_for_feeds, no_room
 from tidegate.client.kafka.connection import KafkaConnection
 from tidegate.client.kafka.topic_admin import TopicAdmin
 from tidegate.client.kafka.transaction import GivenUpError, TransactionalProducer
@@ -35,7 +36,15 @@ from tidegate.delivery.producer_ids import MarkerIds, progress_id
 from tidegate.delivery.sink_clusters import OWN
 from tidegate.delivery.sink_ends import ends_on
 from tidegate.delivery.sink_identity import held, held_backfill, require_marker_cluster
-from tidegate.errors import DeliveryError, FatalError, FeedError, RecordRefused, RetryError, SettingsError
+from tidegate.errors import (
+    ClientsExhausted,
+    DeliveryError,
+    FatalError,
+    FeedError,
+    RecordRefused,
+    RetryError,
+    SettingsError,
+)
 from tidegate.processor.checkpoint import PartitionProgress
 from tidegate.spark.changefeed.feed_markers import FeedMarkers, FeedProducers
 from tidegate.spark.changefeed.jobs_topic import JobsTopic, new_producer
@@ -52,7 +61,8 @@ _log = logging.getLogger("tidegate.spark")
 class QueryMarkers:
     """Writes the markers of those feeds in ``jobs`` that run on ``engine``.
 
-    ``schema_id`` asks a schema registry.
+    ``schema_id`` asks a schema registry. At most ``most`` feeds have markers at the same time; ``None``
+    stands for what is safe here.
     """
 
     def __init__(
@@ -63,7 +73,9 @@ class QueryMarkers:
         sinks: QuerySinks,
         schema_id: Callable[[str, SubjectSchema], int],
         engine: Engine = Engine.SPARK,
+        most: int | None = None,
     ) -> None:
+        self._most = clients_for_feeds() if most is None else most
         self._engine = engine
         self._connection = connection
         self._app_id = app_id
@@ -83,17 +95,14 @@ class QueryMarkers:
         """Do step M0 for those of the feeds that have a start, before a checkpoint names them.
 
         Closes the markers of feeds that have ended, that another engine runs, or that are in another epoch.
-        Raises ``RetryError`` as ``JobsTopic.read_to_end`` does.
+        Feeds for which the process has no room wait for the next call, and their states say so. Raises
+        ``RetryError`` as ``JobsTopic.read_to_end`` does.
         """
         for feed_id, markers in list(self._markers.items()):
             feed = self._jobs.view[feed_id]
             if markers.epoch != feed.epoch or not self._marks(feed):
                 self._close(feed_id)
-        due: dict[FeedId, FeedView] = {}
-        for feed_id in feed_ids:
-            feed = self._jobs.view[feed_id]
-            if feed_id not in self._markers and feed.definition is not None and self._marks(feed):
-                due[feed_id] = feed
+        due = self._due(feed_ids)
         opening = self._together.call(self._open, due)
         opened = {feed_id: call.result() for feed_id, call in opening.items() if call.exception() is None}
         if opened:
@@ -101,10 +110,24 @@ class QueryMarkers:
         for feed_id, call in opening.items():
             try:
                 call.result()
+            except ClientsExhausted as full:
+                self._tell_held(feed_id, _without_room(full))
             except (FatalError, RetryError, SettingsError, GivenUpError):
                 raise
             except Exception as error:
                 self._fail(feed_id, due[feed_id].epoch, self._faults.reported(feed_id, error))
+
+    def _due(self, feed_ids: Iterable[FeedId]) -> dict[FeedId, FeedView]:
+        """Return the feeds whose markers have to begin, and for which the process has room."""
+        due: dict[FeedId, FeedView] = {}
+        for feed_id in feed_ids:
+            feed = self._jobs.view[feed_id]
+            if feed_id not in self._markers and feed.definition is not None and self._marks(feed):
+                if len(self._markers) + len(due) < self._most:
+                    due[feed_id] = feed
+                else:
+                    self._tell_held(feed_id, _without_room(no_room(f"{self._most} are open for feeds")))
+        return due
 
     def feeds(self) -> tuple[FeedId, ...]:
         """Return the feeds that have markers here."""
@@ -307,6 +330,10 @@ class QueryMarkers:
 
     def _marks(self, feed: FeedView) -> bool:
         return feed.runs_on(self._engine) and feed.status in LIVE
+
+
+def _without_room(full: ClientsExhausted) -> str:
+    return f"its markers wait: {full}"
 
 
 def _shut_out_within(

@@ -18,7 +18,7 @@ from faust import SASLCredentials, SSLCredentials
 from pydantic import SecretStr
 from yarl import URL
 
-from tidegate.client.kafka.connection import no_more_clients
+from tidegate.client.kafka.client_room import room_error
 from tidegate.errors import SettingsError
 from tidegate.worker.process.settings import SecurityProtocol, Settings
 
@@ -85,9 +85,9 @@ def opened(client: Callable[[], ClientT], servers: str) -> ClientT:
     """
     try:
         return client()
-    except RuntimeError as error:
-        raise no_more_clients(error) from None
-    except KafkaException as failure:
+    except (KafkaException, RuntimeError) as failure:
+        if (full := room_error(failure)) is not None:
+            raise full from None
         raise SettingsError(
             f"A Kafka client for {servers} cannot be opened with the operator's settings or entry for it: "
             f"{failure.args[0].str()}. Mend these, and start the worker again"

@@ -31,6 +31,7 @@ from tidegate.changefeed.lifecycle.frontier import FeedFrontier
 from tidegate.changefeed.lifecycle.job_records import ProgressRecord, SpansRecord, StateRecord
 from tidegate.changefeed.lifecycle.span_progress import SpanProgress
 from tidegate.client.feed_faults import AGAIN_S, FeedFaults
+from tidegate.client.kafka.client_room import ClientRoom
 from tidegate.client.kafka.topics import Topics
 from tidegate.client.kafka.transaction import GivenUpError, Record
 from tidegate.delivery.back_off import BackOff
@@ -85,11 +86,13 @@ class FeedPublisher:
         machine: Machine = REAL,
         sink: SinkCluster | None = None,
         reopening: Executor | None = None,
+        room: ClientRoom | None = None,
     ) -> None:
         """``sink`` is the cluster that the feed writes to; ``None`` for the worker's own.
 
         ``threads`` do the calls of the progress's producer. After a call without an answer, ``reopening`` do
-        the calls that open another producer; if they are ``None``, ``threads`` do these calls, too.
+        the calls that open another producer; if they are ``None``, ``threads`` do these calls, too. ``room``
+        is for the progress's producer; without it there is always room.
         """
         assert state.start is not None
         self.definition = definition
@@ -100,7 +103,8 @@ class FeedPublisher:
         self._topics = Topics.of(settings)
         progress = progress_id(settings.app_id, definition.id)
         new_producer = partial(WorkerTransactionalProducer, settings, progress, machine)
-        self._producer = ProgressProducer(new_producer, threads, reopening or threads)
+        opened = new_producer if room is None else partial(room.opened, new_producer)
+        self._producer = ProgressProducer(opened, threads, reopening or threads)
         self._drain_s = settings.drain_sinks_ms / 1_000
         self._writer: MarkerWriter = OwnMarkers(partial(self._producer.commit, insist=False))
         self._sink = sink

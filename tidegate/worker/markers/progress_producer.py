@@ -78,23 +78,25 @@ class ProgressProducer:
 
     async def close(self) -> None:
         """Close the connections. The next owner of the feed ends a transaction that was given up."""
-        if self._producer is not None:
-            await self._in_thread(self._producer.close, self._threads)
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await self._in_thread(producer.close, self._threads)
 
     def _present(self) -> WorkerTransactionalProducer:
         assert self._producer is not None, "open comes before commit"
         return self._producer
 
     async def _replace(self) -> None:
+        former, self._producer = self._producer, None
+        if former is not None:  # first, since a process may have no room for one more client
+            await self._in_thread(former.close, self._openers)
         try:
             new = self._new()
         except (SettingsError, ClientsExhausted) as error:  # such as a certificate that is being replaced
             raise UnansweredError(str(error)) from None
-        former, self._producer = self._producer, new
+        self._producer = new
         if self._given_up:
             new.give_up()
-        if former is not None:
-            await self._in_thread(former.close, self._openers)
         self.is_lost = False
 
     async def _bounded(

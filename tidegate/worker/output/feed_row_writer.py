@@ -12,7 +12,7 @@ from tidegate.access.header_secrets import HeaderSecrets
 from tidegate.changefeed.definition.feed import FIRST_EPOCH, FeedDefinition
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.delivery.sink_clusters import stored_cluster
-from tidegate.errors import RetryError, SecretMissing, SettingsError, SinkNotAllowed
+from tidegate.errors import ClientsExhausted, RetryError, SecretMissing, SettingsError, SinkNotAllowed
 from tidegate.processor.batch import OutputRecord
 from tidegate.worker.output.barrier import Barrier
 from tidegate.worker.output.row_writer import SharedRowWriter
@@ -96,13 +96,13 @@ class FeedRowWriter:
     def _rows(self, cluster: str) -> SharedRowWriter | None:
         """Return the shared writer of the sink with the id ``cluster``.
 
-        ``None`` while the feed is not allowed to write there, a secret of the login is missing, or a file of
-        its entry cannot be used.
+        ``None`` while the feed is not allowed to write there, a secret of the login is missing, a file of its
+        entry cannot be used, or the process has no room for another Kafka client.
         """
         self._is_refused = False
         try:
             return self._sinks.of(self._definition, cluster).rows
-        except (SinkNotAllowed, SecretMissing, SettingsError) as error:
+        except (ClientsExhausted, SinkNotAllowed, SecretMissing, SettingsError) as error:
             self._is_refused = isinstance(error, SinkNotAllowed)
             self._tell(error)
             return None

@@ -26,7 +26,12 @@ from tidegate.changefeed.definition.feed import (
     FeedState,
 )
 from tidegate.changefeed.lifecycle.control import Activate
-from tidegate.changefeed.lifecycle.job_records import DefinitionRecord, ProgressRecord, StateRecord
+from tidegate.changefeed.lifecycle.job_records import (
+    DefinitionRecord,
+    DropRecord,
+    ProgressRecord,
+    StateRecord,
+)
 from tidegate.changefeed.lifecycle.jobs import FeedView
 from tidegate.client.jobs import Jobs
 from tidegate.client.kafka.connection import KafkaConnection
@@ -82,15 +87,19 @@ def markers(broker: KafkaBroker, topics: Topics, running: Sequence[Activate]) ->
     connection = KafkaConnection(broker.bootstrap)
     sinks = QuerySinks(connection, 15.0)
     with closing(JobsTopic(connection, topics, sinks.admin(connection))) as jobs:
-        for feed in running:
-            jobs.store(
-                DefinitionRecord(replace(feed.definition, engine=Engine.SPARK)),
-                StateRecord(feed.feed_id, FIRST_EPOCH, FeedState.RUNNING, Timestamp(1), feed.targets),
-            )
+        _store(jobs, running)
         with closing(QueryMarkers(connection, topics.app_id, jobs, sinks, lambda *_: 7)) as markers:
             markers.begin([feed.feed_id for feed in running])
             markers.apply(_report(running))
             yield markers
+
+
+def _store(jobs: JobsTopic, running: Sequence[Activate]) -> None:
+    for feed in running:
+        jobs.store(
+            DefinitionRecord(replace(feed.definition, engine=Engine.SPARK)),
+            StateRecord(feed.feed_id, FIRST_EPOCH, FeedState.RUNNING, Timestamp(1), feed.targets),
+        )
 
 
 def _report(running: Sequence[Activate]) -> PartitionProgress:
@@ -282,3 +291,31 @@ def test_an_exception_fails_no_feed_that_another_engine_has_taken_over(
     monkeypatch.setattr(FeedMarkers, "publish", odd)
     markers.publish()
     assert _state(broker, topics, "first").state is FeedState.STARTING
+
+
+def test_feeds_for_which_the_process_has_no_room_wait_with_their_markers_and_keep_no_other_from_its_own(
+    broker: KafkaBroker, topics: Topics, running: Sequence[Activate]
+) -> None:
+    connection = KafkaConnection(broker.bootstrap)
+    sinks = QuerySinks(connection, 15.0)
+    feed_ids = [feed.feed_id for feed in running]
+    with closing(JobsTopic(connection, topics, sinks.admin(connection))) as jobs:
+        _store(jobs, running)
+        with closing(QueryMarkers(connection, topics.app_id, jobs, sinks, lambda *_: 7, most=1)) as markers:
+            markers.begin(feed_ids)
+            markers.apply(_report(running))
+            markers.publish()
+            assert _persisted(broker, topics) == _names("first") | dict.fromkeys(map(FeedId, _NAMES[1:]))
+            state = jobs.view[FeedId("second")].current_state
+            assert state is not None
+            assert state.error.startswith(
+                "its markers wait: This process has no room for another Kafka client"
+            )
+            jobs.store(DropRecord(FeedId("first"), 1))
+            markers.begin(feed_ids)
+            markers.apply(_report(running))
+            markers.publish()
+            assert _persisted(broker, topics)[FeedId("second")] == _H
+            state = jobs.view[FeedId("second")].current_state
+            assert state is not None
+            assert not state.error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.destinations import DESTINATIONS_FILE
 from tests.feeds import activation
@@ -112,6 +114,24 @@ def test_rows_wait_while_a_file_of_their_sinks_entry_cannot_be_used(tmp_path: Pa
         writer = FeedRowWriter(sinks, _FEED.definition, lambda: _stored("an-id"))
         assert not writer.is_held
         assert writer.send(_ROWS, barrier) == 0
+
+
+class Full(RealMachine):
+    """A machine that has no room for another producer."""
+
+    def producer(self, config: Mapping[str, Any]) -> Producer:
+        raise RuntimeError("Failed to initialize thread local storage")  # confluent-kafka's own
+
+
+def test_rows_wait_while_the_process_has_no_room_for_another_client(barrier: Barrier) -> None:
+    settings = Settings(bootstrap_servers="127.0.0.1:9", destinations_file=DESTINATIONS_FILE)
+    with (
+        ThreadPoolExecutor(1) as threads,
+        closing(WorkerSinks(settings, WorkerTopicAdmin(settings), threads, Full())) as sinks,
+    ):
+        writer = FeedRowWriter(sinks, _FEED.definition, lambda: _stored("an-id"))
+        assert writer.send(_ROWS, barrier) == 0
+        assert not writer.is_held
 
 
 def test_rows_wait_while_nothing_is_known_of_the_feed(
